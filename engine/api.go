@@ -1,0 +1,175 @@
+package engine
+
+import "time"
+
+// Key names a block within a namespace. Group is the offload layer's cache
+// group (0 where it has none); the same bytes in two groups are two blocks.
+type Key struct {
+	Group uint32
+	Bytes []byte // 1..1024 bytes; not kept after the call
+}
+
+// GetItem is one block to read. Key and Dst are the caller's input, the rest
+// is the answer.
+type GetItem struct {
+	Key Key
+	// Dst are the pieces to fill, in order; together exactly the namespace's
+	// block bytes. From the call until the item is answered (or, after Late,
+	// released) the memory is the store's. Where every piece satisfies the
+	// device's alignment the drive writes straight into it.
+	Dst    [][]byte
+	Status Status // Hit, Miss, Late or Busy
+	// Err is the cause of a Miss that was not a plain absence (damage, I/O
+	// error), for logs; it needs no handling.
+	Err error
+}
+
+// GetOptions govern one Get or MatchGet.
+type GetOptions struct {
+	// Deadline ends the answer, not the transfer: at that time every item still
+	// unanswered becomes Late. Zero means none.
+	Deadline time.Time
+	// Bounce reads into a private frame and copies only while the answer is
+	// still wanted: a Late item is then released when the call returns.
+	Bounce bool
+	// NoTouch leaves the age of the blocks as it is.
+	NoTouch bool
+	// Released is called exactly once for every Late item, after the store's
+	// last access to its Dst, from any goroutine, possibly before Get returns.
+	// Required when Deadline is set and Bounce is not.
+	Released func(index int)
+}
+
+// PutItem is one block to store.
+type PutItem struct {
+	Key Key
+	// Src are the pieces, in order; together exactly the block bytes. The
+	// memory must not change until the item is answered (or, after Late,
+	// released); if it does, later gets miss.
+	Src [][]byte
+	// Depth is the block's position in its chain, root = 0.
+	Depth uint32
+	// Importance outranks age when room is needed; 0 is ordinary.
+	Importance uint8
+	Status     Status // Stored, Present, Dropped, Busy or Late
+	Err        error  // cause of Dropped
+}
+
+// Durability says what an acknowledged put survives.
+type Durability uint8
+
+const (
+	// Relaxed: written and queued in the log; synced at least every
+	// Options.SyncInterval. A power cut may lose the newest.
+	Relaxed Durability = iota
+	// Durable: data and log are on stable media.
+	Durable
+)
+
+// PutOptions govern one Put.
+type PutOptions struct {
+	Durability Durability
+	// Deadline as in GetOptions; a late put may still be stored.
+	Deadline time.Time
+	// DropIfBusy refuses (Dropped) instead of waiting for a free slot.
+	DropIfBusy bool
+	// Released as in GetOptions, for Late items and their Src.
+	Released func(index int)
+}
+
+// LeaseID names a lease; 0 is none.
+type LeaseID uint64
+
+// MatchOptions govern one Match.
+type MatchOptions struct {
+	// Lease keeps the blocks found from eviction for that long (capped by
+	// Options.LeaseMax and by the share Options.LeaseShare of the namespace's
+	// slots: past it the answer stands without a lease for the rest).
+	Lease time.Duration
+	// TrailingN, when positive, also asks for the longest run of keys at the
+	// end of the list, up to N (sliding-window groups).
+	TrailingN int
+}
+
+// MatchResult is what is present at the moment of the call.
+type MatchResult struct {
+	Present  []bool  // per key
+	Prefix   int     // number of keys present from the first on without a gap
+	Trailing int     // number of keys present at the end without a gap, at most TrailingN
+	Lease    LeaseID // to Release early; 0 if none was granted
+	Leased   int     // how many of the blocks found are under the lease
+}
+
+// Entry is one block in a listing.
+type Entry struct {
+	Key        Key
+	Depth      uint32
+	Position   uint64 // log position of its put
+	Place      Place
+	BlockBytes int
+}
+
+// Stat is a snapshot of one store. Counters count from Open.
+type Stat struct {
+	StoreID       string          `json:"store_id"`
+	Dir           string          `json:"dir"`
+	Health        string          `json:"health"` // "ok" or "read-only"
+	HealthCause   string          `json:"health_cause,omitempty"`
+	Device        string          `json:"device"`
+	FileSystem    string          `json:"file_system"`
+	DirectIO      bool            `json:"direct_io"`
+	CapacityBytes int64           `json:"capacity_bytes"`
+	UsedBytes     int64           `json:"used_bytes"` // on the file system: segments, index, log
+	SegmentBytes  int64           `json:"segment_bytes"`
+	Segments      int             `json:"segments"`
+	Blocks        int             `json:"blocks"`
+	Slots         int             `json:"slots"` // blocks that fit, over all namespaces
+	IndexBytes    int64           `json:"index_memory_bytes"`
+	LogBytes      int64           `json:"log_bytes"`
+	FramesInUse   int             `json:"frames_in_use"`
+	Leases        int             `json:"leases"`
+	LeasedBlocks  int             `json:"leased_blocks"`
+	Counters      Counters        `json:"counters"`
+	Namespaces    []NamespaceStat `json:"namespaces"`
+}
+
+// Counters of one store, from Open.
+type Counters struct {
+	Hits        uint64 `json:"hits"`
+	Misses      uint64 `json:"misses"`
+	LateReads   uint64 `json:"late"`
+	BusyReads   uint64 `json:"busy"`
+	Stored      uint64 `json:"stored"`
+	Present     uint64 `json:"present"`
+	DroppedPuts uint64 `json:"dropped"`
+	Evicted     uint64 `json:"evicted"`
+	Deleted     uint64 `json:"deleted"`
+	Coalesced   uint64 `json:"coalesced"`
+	// TornBlocks: bytes that fail their checksum though they were synced: damage.
+	TornBlocks uint64 `json:"torn"`
+	// StaleReads: the block was replaced while it was read; retried, harmless.
+	StaleReads uint64 `json:"stale"`
+	// LostBlocks: bytes newer than the last sync before an unclean stop.
+	LostBlocks       uint64 `json:"lost"`
+	ReadErrors       uint64 `json:"read_errors"`  // I/O errors of reads
+	WriteErrors      uint64 `json:"write_errors"` // I/O errors of data writes
+	QuarantinedSlots uint64 `json:"quarantined_slots"`
+	ReadBytes        uint64 `json:"read_bytes"`
+	WrittenBytes     uint64 `json:"written_bytes"`
+}
+
+// NamespaceStat is a namespace's part of a Stat.
+type NamespaceStat struct {
+	Name        string `json:"name"`
+	ID          string `json:"id"` // 64 hex digits: SHA-256 of the canonical descriptor
+	Incarnation uint64 `json:"incarnation"`
+	BlockBytes  int    `json:"block_bytes"`
+	SlotBytes   int    `json:"slot_bytes"`
+	Segments    int    `json:"segments"`
+	// Slots is how many blocks the namespace can hold now without evicting: its
+	// own segments and those it may still get, less the slots kept free ahead
+	// of need.
+	Slots      int   `json:"slots"`
+	Blocks     int   `json:"blocks"`
+	QuotaBytes int64 `json:"quota_bytes"` // 0: none
+}
