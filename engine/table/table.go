@@ -1,0 +1,170 @@
+// Package table is the index of one store in memory: an off-heap hash table
+// from a block's ID to a fixed-size record.
+//
+// Records lie densely in one array, numbered from 1, and never move: a *Record
+// stays valid until its block is removed. Beside them lies an open-addressing
+// array of 8-byte buckets with linear probing: the upper half of a bucket is a
+// tag (32 bits of the ID), the lower half the record's number, 0 in an empty
+// bucket. A removal shifts the followers back, so that no tombstones pile up.
+// The bucket array doubles at three quarters full; the insert that crosses the
+// line pays for moving all entries.
+//
+// IDs are uniformly random already (a truncated SHA-256), so the table does not
+// hash: the low bits of ID.Lo choose the bucket, the high half of ID.Hi is the
+// tag.
+//
+// A Table has no lock of its own: the store's lock guards it. Find, FindBatch,
+// At, Len, Each and ResidentBytes only read and may run in parallel with each
+// other, but with none of the other methods.
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spillway-kv/spillway/engine/offheap"
+)
+
+// ID names a block: 128 uniformly random bits.
+type ID struct{ Hi, Lo uint64 }
+
+// Ref is the number of a record: 1..maxBlocks, 0 means none. Refs are reused
+// after Remove, the last one removed first.
+type Ref uint32
+
+// Record is what the store knows about one block: 64 bytes, one cache line.
+// The table owns ID and what is unexported; the rest is the caller's, and zero
+// after Insert. Set single fields only: a whole Record assigned over one in the
+// table wipes the table's mark, and the next At panics.
+type Record struct {
+	ID        ID
+	Checksum  uint64 // XXH3-64 of the payload, seeded with the ID
+	Position  uint64 // log position that owns the slot
+	Place     uint64 // packed place of the slot
+	Namespace uint32
+	Depth     uint32 // position in the chain, root = 0
+	Pins      uint32 // transfers in flight
+	Leases    uint16
+	State     uint8
+	Flags     uint8
+	Spare     uint32 // unused
+	link      uint32 // linkLive, or the next record of the free list
+}
+
+const (
+	recordBytes = 64
+	bucketBytes = 8
+
+	// linkLive marks a record in use; no Ref has this value.
+	linkLive = math.MaxUint32
+	// MaxBlocksMax is the largest maxBlocks.
+	MaxBlocksMax = math.MaxUint32 - 1
+
+	bucketsMin = 512 // one page; a power of two
+)
+
+// ErrFull is returned by Insert when maxBlocks records are in use.
+var ErrFull = errors.New("table: full")
+
+// Table is the index of one store.
+type Table struct {
+	recordMem *offheap.Array[Record]
+	bucketMem *offheap.Array[uint64]
+	records   []Record // records[0] is never used
+	buckets   []uint64 // a power of two long
+	growAt    int      // entries at which the bucket array doubles
+
+	maxBlocks int
+	used      int    // records ever used: 1..used
+	live      int    // records in use
+	free      uint32 // head of the free list, 0 = empty
+}
+
+// New reserves a table for at most maxBlocks blocks (1..MaxBlocksMax). Memory
+// becomes resident as blocks arrive.
+func New(maxBlocks int) (*Table, error) {
+	if maxBlocks < 1 || maxBlocks > MaxBlocksMax {
+		return nil, fmt.Errorf("table: %d blocks, want 1..%d", maxBlocks, uint64(MaxBlocksMax))
+	}
+	recordMem, err := offheap.Make[Record](maxBlocks + 1)
+	if err != nil {
+		return nil, fmt.Errorf("table: records: %w", err)
+	}
+	t := &Table{recordMem: recordMem, records: recordMem.Slice(), maxBlocks: maxBlocks}
+	if err := t.resize(bucketsMin); err != nil {
+		recordMem.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+// MemoryBytes is the most that a table for maxBlocks blocks can have resident,
+// including the old bucket array while the last doubling copies it.
+func MemoryBytes(maxBlocks int) int64 {
+	buckets := int64(bucketsFor(maxBlocks))
+	total := (int64(maxBlocks)+1)*recordBytes + buckets*bucketBytes
+	if buckets > bucketsMin {
+		total += buckets / 2 * bucketBytes
+	}
+	return total
+}
+
+// ResidentBytes is how much memory the table has touched, computed from its
+// arrays and not asked of the system, which counts in whole pages. Records that
+// were used once stay resident after Remove.
+func (t *Table) ResidentBytes() int64 {
+	return (int64(t.used)+1)*recordBytes + int64(len(t.buckets))*bucketBytes
+}
+
+// Len is the number of blocks in the table.
+func (t *Table) Len() int { return t.live }
+
+// At returns the record of a block in the table. It panics if ref names none.
+// The pointer stays valid until the block is removed or the table freed.
+func (t *Table) At(ref Ref) *Record {
+	if ref == 0 || int(ref) > t.used || t.records[ref].link != linkLive {
+		panic(fmt.Sprintf("table: record %d is not in use", ref))
+	}
+	return &t.records[ref]
+}
+
+// Each calls f for every block, in the order of their Refs, until f returns
+// false. f may remove any block and insert new ones; whether a block inserted
+// meanwhile is visited is open, one removed before its turn is not.
+func (t *Table) Each(f func(Ref, *Record) bool) {
+	for ref := 1; ref <= t.used; ref++ {
+		if r := &t.records[ref]; r.link == linkLive && !f(Ref(ref), r) {
+			return
+		}
+	}
+}
+
+// Free gives all memory back. The table and every *Record of it are dead.
+func (t *Table) Free() {
+	t.recordMem.Free()
+	t.bucketMem.Free()
+	*t = Table{recordMem: t.recordMem, bucketMem: t.bucketMem}
+}
+
+// bucketsFor is the smallest bucket array that holds n entries.
+func bucketsFor(n int) int {
+	buckets := bucketsMin
+	for entriesMax(buckets) < n {
+		buckets *= 2
+	}
+	return buckets
+}
+
+// entriesMax is the most entries for a bucket array: three quarters.
+func entriesMax(buckets int) int { return buckets / 4 * 3 }
+
+func tagOf(id ID) uint32 { return uint32(id.Hi >> 32) }
+
+// homeOf is where the search for an ID with this Lo starts. mask is one less
+// than a power of two.
+func homeOf(lo, mask uint64) uint64 { return lo & mask }
+
+func pack(tag uint32, ref Ref) uint64 { return uint64(tag)<<32 | uint64(ref) }
+
+func refOf(bucket uint64) Ref { return Ref(uint32(bucket)) }
