@@ -72,6 +72,7 @@ func measure(t testing.TB, src Source) shape {
 	s.out50, s.out90, s.out99 = percentile(out, .5), percentile(out, .9), percentile(out, .99)
 	return s
 }
+
 // listSource gives out requests already read.
 type listSource struct{ rest []Request }
 
