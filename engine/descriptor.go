@@ -1,5 +1,13 @@
 package engine
 
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/gowebpki/jcs"
+)
+
 // Descriptor says exactly whose KV bytes a namespace holds. Two descriptors
 // that differ in any field are two namespaces. Its canonical JSON (RFC 8785)
 // hashed with SHA-256 is the namespace ID.
@@ -21,4 +29,56 @@ type Descriptor struct {
 	HashSeed       string            `json:"hash_seed,omitempty"`
 	SaltDomain     string            `json:"salt_domain,omitempty"`
 	Extra          map[string]string `json:"extra,omitempty"`
+}
+
+// Block sizes a namespace may have.
+const (
+	BlockBytesMin = 4 << 10
+	BlockBytesMax = 64 << 20
+)
+
+// Validate reports the first field that is out of range, quoting its value.
+func (d Descriptor) Validate() error {
+	if d.Name == "" || len(d.Name) > 255 {
+		return fmt.Errorf("%w: namespace name %q must have 1 to 255 bytes", ErrConfig, d.Name)
+	}
+	if d.BlockBytes < BlockBytesMin || d.BlockBytes > BlockBytesMax {
+		return fmt.Errorf("%w: block size %d of namespace %q must be between %d and %d bytes",
+			ErrConfig, d.BlockBytes, d.Name, BlockBytesMin, BlockBytesMax)
+	}
+	for field, n := range map[string]int{"layout_version": d.LayoutVersion, "tokens_per_block": d.TokensPerBlock,
+		"pieces": d.Pieces, "tensor_parallel": d.TensorParallel, "pipeline_parallel": d.PipelineSize} {
+		if n < 0 {
+			return fmt.Errorf("%w: %s %d of namespace %q is negative", ErrConfig, field, n, d.Name)
+		}
+	}
+	if canonical, err := d.canonical(); err != nil {
+		return fmt.Errorf("%w: descriptor of namespace %q: %v", ErrConfig, d.Name, err)
+	} else if len(canonical) > descriptorBytesMax {
+		return fmt.Errorf("%w: descriptor of namespace %q has %d bytes, more than %d",
+			ErrConfig, d.Name, len(canonical), descriptorBytesMax)
+	}
+	return nil
+}
+
+// descriptorBytesMax bounds the canonical form, and with it the store file.
+const descriptorBytesMax = 8 << 10
+
+// canonical is the descriptor's JSON in the form of RFC 8785: one byte string
+// for one meaning, whatever wrote it.
+func (d Descriptor) canonical() ([]byte, error) {
+	plain, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Transform(plain)
+}
+
+// ID is the SHA-256 of the canonical JSON: the namespace's identity.
+func (d Descriptor) ID() ([32]byte, error) {
+	canonical, err := d.canonical()
+	if err != nil {
+		return [32]byte{}, err
+	}
+	return sha256.Sum256(canonical), nil
 }

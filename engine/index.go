@@ -1,0 +1,204 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/spillway-kv/spillway/engine/table"
+)
+
+// The durable index (docs/format/index.md) is a Pebble store in the folder
+// "index", without Pebble's own log. Its keys, with numbers big endian so that
+// they sort:
+//
+//	'b' ns u32 | incarnation u32 | ID 16 | position u64 -> place u64 | checksum u64 |
+//	                                depth u32 | importance u8 | group u32 | key   (little endian)
+//	'm' "applied"   -> u64: every log record up to here is in the index
+//	'q' place u64   -> "" : the slot is quarantined
+//	's' from u64    -> u64 to: positions in (from, to] were unsynced at an unclean stop
+//
+// The position in the key makes every put's entry distinct, so that freeing
+// one never reaches a later put of the same block.
+const (
+	indexFolder       = "index"
+	indexCacheBytes   = 8 << 20
+	indexMemtable     = 4 << 20
+	indexKeyBytes     = 1 + 4 + 4 + 16 + 8
+	indexFixedValue   = 8 + 8 + 4 + 1 + 4
+	suspectRangesMax  = 64
+	prefixBlock       = 'b'
+	prefixMeta        = 'm'
+	prefixQuarantine  = 'q'
+	prefixSuspect     = 's'
+	indexFormatPinned = pebble.FormatValueSeparation
+)
+
+var keyApplied = []byte("mapplied")
+
+// errIndexFailed marks a Pebble that asked to end the process. It must not be
+// called any more.
+var errIndexFailed = errors.New("the index library gave up")
+
+// indexEntry is one block of the durable index.
+type indexEntry struct {
+	namespace   uint32
+	incarnation uint32
+	id          table.ID
+	position    uint64
+	place       Place
+	checksum    uint64
+	depth       uint32
+	importance  uint8
+	group       uint32
+	key         []byte
+}
+
+func appendIndexKey(b []byte, ns, incarnation uint32, id table.ID, position uint64) []byte {
+	b = append(b, prefixBlock)
+	b = binary.BigEndian.AppendUint32(b, ns)
+	b = binary.BigEndian.AppendUint32(b, incarnation)
+	raw := idBytes(id)
+	b = append(b, raw[:]...)
+	return binary.BigEndian.AppendUint64(b, position)
+}
+
+func appendIndexValue(b []byte, r *putRecord) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.place))
+	b = binary.LittleEndian.AppendUint64(b, r.checksum)
+	b = binary.LittleEndian.AppendUint32(b, r.depth)
+	b = append(b, r.importance)
+	b = binary.LittleEndian.AppendUint32(b, r.group)
+	return append(b, r.key...)
+}
+
+// decodeIndexEntry reads one entry; its key aliases value.
+func decodeIndexEntry(key, value []byte) (e indexEntry, err error) {
+	if len(key) != indexKeyBytes || key[0] != prefixBlock ||
+		len(value) <= indexFixedValue || len(value) > indexFixedValue+KeyMaxBytes {
+		return e, fmt.Errorf("%w: index entry with a key of %d and a value of %d bytes", ErrCorrupt, len(key), len(value))
+	}
+	e.namespace = binary.BigEndian.Uint32(key[1:])
+	e.incarnation = binary.BigEndian.Uint32(key[5:])
+	e.id = idFromBytes(key[9:])
+	e.position = binary.BigEndian.Uint64(key[25:])
+	e.place = Place(binary.LittleEndian.Uint64(value[0:]))
+	e.checksum = binary.LittleEndian.Uint64(value[8:])
+	e.depth = binary.LittleEndian.Uint32(value[16:])
+	e.importance = value[20]
+	e.group = binary.LittleEndian.Uint32(value[21:])
+	e.key = value[indexFixedValue:]
+	return e, nil
+}
+
+// index wraps Pebble. Only the applier writes to it; listings read snapshots.
+type index struct {
+	db     *pebble.DB
+	failed atomic.Bool
+}
+
+func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
+	ix := &index{}
+	cache := pebble.NewCache(indexCacheBytes)
+	defer cache.Unref()
+	o := &pebble.Options{
+		FS:                          fs,
+		DisableWAL:                  true,
+		Cache:                       cache,
+		FormatMajorVersion:          indexFormatPinned,
+		MemTableSize:                indexMemtable,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                64,
+		Logger:                      indexLogger{logger, ix},
+	}
+	o.EnsureDefaults()
+	db, err := pebble.Open(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("open index %s: %w", dir, err)
+	}
+	ix.db = db
+	return ix, nil
+}
+
+// close ends Pebble; one that failed is abandoned, since it may hold its locks.
+func (ix *index) close() error {
+	if ix.failed.Load() {
+		return errIndexFailed
+	}
+	return ix.db.Close()
+}
+
+// diskBytes is what the index takes on the file system.
+func (ix *index) diskBytes() int64 {
+	if ix.failed.Load() {
+		return 0
+	}
+	return int64(ix.db.Metrics().DiskSpaceUsage())
+}
+
+// applied is the log position up to which the index is complete.
+func (ix *index) applied() (uint64, error) {
+	v, closer, err := ix.db.Get(keyApplied)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("index: %w", err)
+	}
+	defer closer.Close()
+	if len(v) != 8 {
+		return 0, fmt.Errorf("%w: index position of %d bytes", ErrCorrupt, len(v))
+	}
+	return binary.LittleEndian.Uint64(v), nil
+}
+
+// scan calls each for every key with the prefix, in order; it stops at an error.
+func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
+	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	if err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := each(it.Key(), it.Value()); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+// indexLogger keeps Pebble's lines and takes away its right to end the process.
+type indexLogger struct {
+	log *slog.Logger
+	ix  *index
+}
+
+func (l indexLogger) Infof(format string, args ...any) {
+	l.log.Debug("index: " + fmt.Sprintf(format, args...))
+}
+
+func (l indexLogger) Errorf(format string, args ...any) {
+	l.log.Error("index: " + fmt.Sprintf(format, args...))
+}
+
+// Fatalf ends only the calling goroutine: Pebble expects no return from here.
+func (l indexLogger) Fatalf(format string, args ...any) {
+	l.ix.failed.Store(true)
+	l.log.Error("index gave up: " + fmt.Sprintf(format, args...))
+	runtime.Goexit()
+}

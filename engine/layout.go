@@ -1,0 +1,78 @@
+package engine
+
+import "fmt"
+
+// Limits of the layout.
+const (
+	slotsMax           = 1 << 18 // slots per segment: 1 GiB of 4 KiB slots
+	segmentBytesMin    = 16 << 20
+	segmentBytesMax    = 1 << 30
+	segmentSlotsMin    = 8
+	logFilesMax        = 4
+	logFileBytesMin    = 256 << 10
+	logFileBytesMax    = 16 << 20
+	indexBytesPerSlot  = 256      // reserve on disk for one index entry, its overwrites and compaction
+	indexFixedBytesMax = 16 << 20 // reserve for the index's own files
+	storeFileReserve   = 64 << 10
+)
+
+// layout divides a store's capacity. Everything on disk is inside it:
+//
+//	capacity = log files + store file + fixed index reserve
+//	         + segments x (file bytes + slots x indexBytesPerSlot)
+//
+// If the index outgrows its reserve (long keys), the coldest segment goes.
+type layout struct {
+	capacityBytes int64
+	segmentBytes  int64 // target size of one segment
+	logFileBytes  int64
+}
+
+func roundUp(n, unit int64) int64 { return (n + unit - 1) / unit * unit }
+
+// newLayout derives the sizes of a new store.
+func newLayout(capacityBytes, segmentBytes int64) layout {
+	if segmentBytes == 0 {
+		segmentBytes = min(max(capacityBytes/64, segmentBytesMin), segmentBytesMax)
+	}
+	return layout{
+		capacityBytes: capacityBytes,
+		segmentBytes:  roundUp(segmentBytes, headerBytes),
+		logFileBytes:  min(max(roundUp(capacityBytes/256, headerBytes), logFileBytesMin), logFileBytesMax),
+	}
+}
+
+// overheadBytes is what the store needs before its first segment.
+func (l layout) overheadBytes() int64 {
+	return logFilesMax*l.logFileBytes + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
+}
+
+// segmentBudgetBytes is what segments, with their share of the index, may cost.
+func (l layout) segmentBudgetBytes() int64 { return l.capacityBytes - l.overheadBytes() }
+
+// shape gives the slot size and the slots per segment for a block size.
+func (l layout) shape(blockBytes int) (slotBytes, slots uint32) {
+	slotBytes = uint32(roundUp(int64(blockBytes), headerBytes))
+	n := max((l.segmentBytes-headerBytes)/int64(slotBytes), segmentSlotsMin)
+	return slotBytes, uint32(min(n, slotsMax))
+}
+
+// segmentCostBytes is what one segment takes from the budget.
+func segmentCostBytes(slotBytes, slots uint32) int64 {
+	return headerBytes + int64(slots)*(int64(slotBytes)+indexBytesPerSlot)
+}
+
+// checkFits refuses a capacity that cannot hold one segment of this block
+// size, naming the smallest that can.
+func (l layout) checkFits(blockBytes int) error {
+	slotBytes, slots := l.shape(blockBytes)
+	if cost := segmentCostBytes(slotBytes, slots); cost > l.segmentBudgetBytes() {
+		return fmt.Errorf("%w: capacity %d bytes cannot hold one segment of %d blocks of %d bytes: it needs at least %d",
+			ErrConfig, l.capacityBytes, slots, blockBytes, l.overheadBytes()+cost+cost/15)
+	}
+	return nil
+}
+
+// reserveSlots is how many of a namespace's slots are kept free ahead of
+// need, so that a put finds a slot whose free record is already durable.
+func reserveSlots(slots int) int { return min(max(slots/64, 2), 1024) }

@@ -1,0 +1,138 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/table"
+)
+
+// What a slot holds: a table.Ref while a block lives in it, or one of these.
+// Refs stay far below the markers (table.New is bounded).
+const (
+	slotFree        = table.Ref(0)             // may be written
+	slotFreeing     = table.Ref(1<<32 - 1 - 0) // its block is gone, the log does not durably say so yet
+	slotDraining    = table.Ref(1<<32 - 1 - 1) // the log says so, but a read of it is still in flight
+	slotQuarantined = table.Ref(1<<32 - 1 - 2) // never used again
+)
+
+// segment is one open segment file. All fields but header and file are guarded
+// by Store.mu.
+type segment struct {
+	header      segmentHeader
+	file        device.File
+	owner       []table.Ref // per slot
+	free        int         // slots that are slotFree
+	quarantined int
+	cursor      uint32 // where the search for a free slot goes on, ascending
+	lastUseMS   uint32 // Store.nowMS of the newest put or touch in it
+	dirty       bool   // written since the last data sync
+	leaving     bool   // being emptied or unlinked: takes no new block
+	readOnly    bool   // unusable for writes (header unreadable)
+}
+
+const segmentPrefix = "seg-"
+
+func segmentName(number uint32) string { return fmt.Sprintf("%s%08d", segmentPrefix, number) }
+
+// segmentNumber parses a segment's file name.
+func segmentNumber(name string) (uint32, bool) {
+	digits, ok := strings.CutPrefix(name, segmentPrefix)
+	if !ok || len(digits) < 8 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), err == nil && n > 0
+}
+
+func newSegment(h segmentHeader, f device.File) *segment {
+	return &segment{header: h, file: f, owner: make([]table.Ref, h.slots), free: int(h.slots)}
+}
+
+// take claims the next free slot in ascending order, starting at the cursor.
+func (g *segment) take() (slot uint32, ok bool) {
+	if g.free == 0 {
+		return 0, false
+	}
+	for n := uint32(0); n < g.header.slots; n++ {
+		slot = (g.cursor + n) % g.header.slots
+		if g.owner[slot] == slotFree {
+			g.cursor = slot + 1
+			g.free--
+			return slot, true
+		}
+	}
+	panic("engine: segment " + segmentName(g.header.number) + " miscounts its free slots")
+}
+
+// release makes a slot free again.
+func (g *segment) release(slot uint32) {
+	if g.owner[slot] == slotFree {
+		panic("engine: slot " + MakePlace(g.header.number, slot).String() + " was free already")
+	}
+	g.owner[slot] = slotFree
+	g.free++
+}
+
+// usable is how many slots can hold a block.
+func (g *segment) usable() int { return int(g.header.slots) - g.quarantined }
+
+// createSegmentFile makes the file of a new segment: space reserved, header
+// written and durable, name durable. On an error nothing is left behind.
+func createSegmentFile(dev device.Device, h segmentHeader) (device.File, error) {
+	name := segmentName(h.number)
+	f, err := dev.Create(name, h.fileBytes())
+	if err != nil {
+		return nil, fmt.Errorf("create segment %s: %w", name, err)
+	}
+	encoded := h.encode()
+	buf := device.AlignedBuffer(headerBytes, headerBytes)
+	copy(buf, encoded)
+	err = device.Do(dev, &device.Op{Kind: device.Write, File: f, Bufs: [][]byte{buf}})
+	if err == nil {
+		err = device.Do(dev, &device.Op{Kind: device.Sync, File: f})
+	}
+	if err == nil {
+		// The mirror is a second copy, not a condition.
+		if attrErr := f.SetAttr(segmentAttr, encoded); attrErr != nil && !errors.Is(attrErr, errors.ErrUnsupported) {
+			err = attrErr
+		}
+	}
+	if err == nil {
+		err = dev.SyncDir()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("create segment %s: %w", name, err), f.Close(), dev.Remove(name))
+	}
+	return f, nil
+}
+
+// readSegmentHeader reads a segment's header, or its mirror where the header
+// is damaged.
+func readSegmentHeader(dev device.Device, f device.File) (segmentHeader, error) {
+	buf := device.AlignedBuffer(headerBytes, headerBytes)
+	err := device.Do(dev, &device.Op{Kind: device.Read, File: f, Bufs: [][]byte{buf}})
+	var h segmentHeader
+	if err == nil {
+		if h, err = decodeSegmentHeader(buf); err == nil {
+			return h, nil
+		}
+	} else if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("%w: segment header is cut short", ErrCorrupt)
+	}
+	if errors.Is(err, ErrVersion) {
+		return h, err
+	}
+	mirror, attrErr := f.Attr(segmentAttr)
+	if attrErr != nil {
+		return h, err
+	}
+	if h, mirrorErr := decodeSegmentHeader(mirror); mirrorErr == nil {
+		return h, nil
+	}
+	return h, err
+}

@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/spillway-kv/spillway/engine/evict"
+	"github.com/spillway-kv/spillway/engine/planted"
+	"github.com/spillway-kv/spillway/engine/table"
+)
+
+// Block states in table.Record.State.
+const (
+	stateWriting = 1 // a put claimed the slot; not readable
+	statePresent = 2 // published
+)
+
+// slotsLocked is how many slots the namespace has and may still get.
+func (ns *Namespace) slotsLocked() int {
+	have := 0
+	for _, g := range ns.segments {
+		have += g.usable()
+	}
+	return have + ns.growthLocked()*int(ns.slots)
+}
+
+// growthLocked is how many segments the namespace may still get without
+// taking one from another.
+func (ns *Namespace) growthLocked() int {
+	s := ns.s
+	if s.health != nil || time.Now().Before(s.growthStop) {
+		return 0
+	}
+	free := s.layout.segmentBudgetBytes() - s.costBytes - s.indexOverrunLocked()
+	n := max(free, 0) / segmentCostBytes(ns.slotBytes, ns.slots)
+	if ns.quotaBytes > 0 {
+		h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
+		left := ns.quotaBytes - int64(len(ns.segments))*h.fileBytes()
+		n = min(n, max(left, 0)/h.fileBytes())
+	}
+	return int(n)
+}
+
+// blocksMaxLocked is how many blocks the namespace keeps: its slots less those
+// held free ahead of need.
+func (ns *Namespace) blocksMaxLocked() int {
+	slots := ns.slotsLocked()
+	return max(slots-reserveSlots(slots), 0)
+}
+
+// claimLocked finds a slot for a new block, evicting if the namespace is full,
+// and puts the block into table and eviction order as writing. It returns 0
+// when no slot can be had at this moment; the caller waits for s.progress or
+// gives up.
+func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
+	s := ns.s
+	for limit := ns.blocksMaxLocked(); ns.blocks >= limit; {
+		if !ns.evictOneLocked() {
+			s.keep.wantSegmentLocked(ns)
+			return 0
+		}
+	}
+	g, slot, ok := ns.takeSlotLocked()
+	if !ok {
+		s.keep.wantSegmentLocked(ns)
+		s.commit.kickFrees()
+		return 0
+	}
+	ref, err := s.table.Insert(id)
+	if err != nil { // the table is sized for every slot of the store
+		panic("engine: index table is full below the number of slots: " + err.Error())
+	}
+	rec := s.table.At(ref)
+	rec.Place = uint64(MakePlace(g.header.number, slot))
+	rec.Namespace = ns.number
+	rec.Depth = a.Depth
+	rec.State = stateWriting
+	rec.Importance = a.Importance
+	g.owner[slot] = ref
+	g.lastUseMS = s.nowMS()
+	ns.policy.Admit(evict.Handle(ref), a)
+	ns.blocks++
+	return ref
+}
+
+// takeSlotLocked takes a free slot from the open segment, or opens the
+// emptiest one.
+func (ns *Namespace) takeSlotLocked() (*segment, uint32, bool) {
+	g := ns.open
+	if g == nil || g.leaving || g.free == 0 || g.cursor >= g.header.slots {
+		g = nil
+		for _, c := range ns.segments {
+			if !c.leaving && !c.readOnly && c.free > 0 && (g == nil || c.free > g.free) {
+				g = c
+			}
+		}
+		if g == nil {
+			return nil, 0, false
+		}
+		ns.open = g
+		g.cursor = 0
+	}
+	slot, ok := g.take()
+	if ok && ns.freeSlotsLocked() < int(ns.slots)/2 && ns.growthLocked() > 0 {
+		ns.s.keep.wantSegmentLocked(ns)
+	}
+	return g, slot, ok
+}
+
+func (ns *Namespace) freeSlotsLocked() (n int) {
+	for _, g := range ns.segments {
+		if !g.leaving {
+			n += g.free
+		}
+	}
+	return n
+}
+
+// evictOneLocked evicts the policy's next victim. Leased blocks get a second
+// chance at the young end. False: nothing can be evicted now.
+func (ns *Namespace) evictOneLocked() bool {
+	s := ns.s
+	s.leases.expireLocked(s)
+	for tries := ns.policy.Len(); tries > 0; tries-- {
+		h, ok := ns.policy.Victim()
+		if !ok {
+			return false
+		}
+		ref := table.Ref(h)
+		rec := s.table.At(ref)
+		if rec.State == stateWriting {
+			return false
+		}
+		if rec.Leases > 0 {
+			ns.policy.Touch(h, ns.accessLocked(rec))
+			continue
+		}
+		ns.policy.Evicted(h)
+		ns.dropBlockLocked(ref)
+		s.counters.Evicted++
+		return true
+	}
+	return false
+}
+
+// accessLocked describes a block to the policy.
+func (ns *Namespace) accessLocked(rec *table.Record) evict.Access {
+	return evict.Access{ID: idBytes(rec.ID), Depth: rec.Depth, Importance: rec.Importance,
+		NowNS: time.Since(ns.s.started).Nanoseconds()}
+}
+
+// dropBlockLocked takes a block that the policy no longer holds out of the
+// table; its slot waits for a durable free record (or, if the block was still
+// writing and has no record, is free at once).
+func (ns *Namespace) dropBlockLocked(ref table.Ref) {
+	s := ns.s
+	rec := s.table.At(ref)
+	place, position := Place(rec.Place), rec.Position
+	g := s.segments[place.Segment()]
+	ns.blocks--
+	if rec.Leases > 0 {
+		ns.leased--
+	}
+	pins := rec.Pins
+	if planted.Active(planted.SkipPin) {
+		pins = 0
+	}
+	if pins > 0 {
+		s.zombiePins[place] += int(pins)
+	}
+	if position != 0 {
+		g.owner[place.Slot()] = slotFreeing
+		ns.freeing = append(ns.freeing, freeItem{id: rec.ID, position: position})
+		ns.freeingPlaces = append(ns.freeingPlaces, place)
+	}
+	s.table.Remove(ref)
+	if position == 0 { // never had a record
+		g.release(place.Slot())
+	} else if planted.Active(planted.FreeBeforeRecord) {
+		s.openSlotLocked(place)
+	}
+	if len(ns.freeing) >= freeItemsMax {
+		ns.appendFreesLocked()
+	}
+}
+
+// appendFreesLocked writes the collected frees into the log. When the log
+// refuses, they stay collected for the next try.
+func (ns *Namespace) appendFreesLocked() {
+	s := ns.s
+	for len(ns.freeing) > 0 {
+		n := min(len(ns.freeing), freeItemsMax)
+		payload := appendFree(nil, recordFree, ns.number, ns.incarnation, ns.freeing[:n])
+		position, err := s.appendLocked(payload, false)
+		if err != nil {
+			return
+		}
+		s.freeQueue = append(s.freeQueue, freeBatch{position, append([]Place(nil), ns.freeingPlaces[:n]...)})
+		ns.freeing = append(ns.freeing[:0], ns.freeing[n:]...)
+		ns.freeingPlaces = append(ns.freeingPlaces[:0], ns.freeingPlaces[n:]...)
+	}
+}
+
+// settleFreesLocked opens the slots whose free record is durable.
+func (s *Store) settleFreesLocked() {
+	done := 0
+	for _, b := range s.freeQueue {
+		if b.position > s.logSynced {
+			break
+		}
+		for _, p := range b.places {
+			s.openSlotLocked(p)
+		}
+		done++
+	}
+	s.freeQueue = append(s.freeQueue[:0], s.freeQueue[done:]...)
+}
+
+// openSlotLocked frees a slot whose free record is durable, or leaves that to
+// its last reader.
+func (s *Store) openSlotLocked(p Place) {
+	g := s.segments[p.Segment()]
+	if g == nil || g.owner[p.Slot()] != slotFreeing {
+		return // the segment went, or the slot was quarantined meanwhile
+	}
+	if s.zombiePins[p] > 0 {
+		g.owner[p.Slot()] = slotDraining
+		return
+	}
+	g.release(p.Slot())
+}
+
+// unpinLocked ends one read of a slot. ref, place and position are those
+// captured when the read was pinned.
+func (s *Store) unpinLocked(ref table.Ref, place Place, position uint64) {
+	if rec := s.table.At(ref); rec.State == statePresent && rec.Position == position && Place(rec.Place) == place {
+		rec.Pins--
+		return
+	}
+	if s.zombiePins[place]--; s.zombiePins[place] > 0 {
+		return
+	}
+	delete(s.zombiePins, place)
+	if g := s.segments[place.Segment()]; g != nil && g.owner[place.Slot()] == slotDraining {
+		g.release(place.Slot())
+		s.wakeLocked()
+	}
+}

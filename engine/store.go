@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/frame"
+	"github.com/spillway-kv/spillway/engine/table"
+	"github.com/spillway-kv/spillway/wal"
+)
+
+// Store is one directory on one drive: segments, index and log. All methods
+// may be called from many goroutines.
+//
+// How it works. A put takes a free slot under mu, writes the block there
+// without the lock, and then, under mu again, appends a record to the log and
+// publishes the block in the table. A get finds the block under mu, pins its
+// slot, reads without the lock, and proves the bytes by the checksum in the
+// table. Freed slots wait (slotFreeing) until the log durably says that their
+// block is gone; only then are they written again, so an old entry never
+// points at a new block after a crash.
+//
+// Invariants.
+//  1. A block in the table is present (published, in the log) or writing
+//     (claimed by exactly one put). Only present blocks are read.
+//  2. The order of log positions is the order of publication, because both
+//     happen under mu.
+//  3. A slot with a transfer in flight is never given to another block.
+//  4. The memory of a caller is touched only between its call and its answer,
+//     or, after LATE, its release.
+//
+// One lock is enough: it is held for memory work only, a batch at a time
+// (about 50 ns a key), never across a system call. Sharded locks were left out
+// because the eviction order, the log order and the slot maps would each have
+// needed a lock of their own. Lock order: mu before any lock of wal.
+type Store struct {
+	opts    Options
+	log     *slog.Logger
+	dev     device.Device
+	facts   device.Facts
+	frames  *frame.Pool
+	index   *index
+	wal     *wal.Log
+	id      [16]byte
+	layout  layout
+	started time.Time
+
+	mu         sync.Mutex
+	closing    bool
+	calls      sync.WaitGroup // calls and transfers in flight; Add under mu while !closing
+	health     error          // nil, or why the store is read-only
+	file       storeFile      // what the store file says
+	namespaces []*Namespace   // by number-1
+	segments   map[uint32]*segment
+	nextNumber uint32 // of the next segment
+	costBytes  int64  // budget taken by segments, the leaving ones included
+	growthStop time.Time // no new segment before this: the file system was full
+	table      *table.Table
+	zombiePins map[Place]int // reads in flight on slots whose block is gone
+	mismatches map[Place]uint64
+	inflight   map[table.Ref]*readOp // framed reads that others may join
+	leases     leaseBook
+	freeQueue  []freeBatch   // free records appended, not yet durable; by position
+	suspects   []suspectRange // unsynced at an unclean stop
+	synced     uint64         // positions whose data and record are on stable media
+	logSynced  uint64         // positions whose record is on stable media
+	progress   chan struct{}  // closed and replaced when a slot, a sync or a put ends
+	counters   Counters
+	removals   []*segment // detached, to be unlinked by the keeper
+
+	commit committer
+	keep   keeper
+	apply  applier
+}
+
+// freeBatch is one free record on its way to stable media.
+type freeBatch struct {
+	position uint64
+	places   []Place
+}
+
+// suspectRange holds the positions (from, to] that an unclean stop may have lost.
+type suspectRange struct{ from, to uint64 }
+
+// nowMS is the store's clock: milliseconds since Open.
+func (s *Store) nowMS() uint32 { return uint32(time.Since(s.started).Milliseconds()) }
+
+// begin registers a call; every begin that returns nil is paired with end.
+func (s *Store) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return ErrClosed
+	}
+	s.calls.Add(1)
+	return nil
+}
+
+func (s *Store) end() { s.calls.Done() }
+
+// wakeLocked tells every waiter that something moved.
+func (s *Store) wakeLocked() {
+	close(s.progress)
+	s.progress = make(chan struct{})
+}
+
+// fail makes the store read-only. The first cause stays.
+func (s *Store) fail(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(cause)
+}
+
+func (s *Store) failLocked(cause error) {
+	if s.health != nil {
+		return
+	}
+	s.health = cause
+	s.log.Error("store is read-only from now on; puts are dropped, gets go on", "cause", cause)
+	s.wakeLocked()
+}
