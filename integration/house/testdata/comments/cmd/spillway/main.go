@@ -1,0 +1,4 @@
+// Command spillway is a sample.
+package main
+
+func Exported() {}

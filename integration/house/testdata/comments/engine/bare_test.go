@@ -1,0 +1,3 @@
+package engine
+
+func Exported() {}

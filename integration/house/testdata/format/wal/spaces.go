@@ -1,0 +1,4 @@
+// Package wal is a sample.
+package wal
+
+func  f( )  {}

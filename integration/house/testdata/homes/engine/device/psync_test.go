@@ -1,0 +1,8 @@
+package device
+
+import (
+	"syscall"
+	"unsafe"
+)
+
+var _ = unsafe.Sizeof(syscall.EIO)

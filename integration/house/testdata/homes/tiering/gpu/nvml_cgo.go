@@ -1,0 +1,3 @@
+package gpu
+
+import "C"

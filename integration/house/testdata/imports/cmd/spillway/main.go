@@ -1,0 +1,6 @@
+package main
+
+import (
+	_ "github.com/spillway-kv/spillway/cmd/spillway/plan"
+	_ "github.com/spillway-kv/spillway/fio"
+)

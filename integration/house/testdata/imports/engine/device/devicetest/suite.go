@@ -1,0 +1,3 @@
+package devicetest
+
+import _ "github.com/spillway-kv/spillway/engine/device"
