@@ -1,0 +1,65 @@
+# Spillway. `make` alone lists the targets. Variables, set as in `make bench BENCH=Get`:
+#   GO        the go command                                  (go)
+#   PKG       packages for test-long, bench and fuzz          (./...)
+#   BENCH     which benchmarks run, a regular expression      (.)
+#   COUNT     how often each benchmark runs                   (1; benchstat wants 10)
+#   FUZZTIME  how long each fuzz target runs                  (10s)
+#   DEMOTIME  how long the demo's replay runs                 (20s)
+#   TIMEOUT   bound of test-long, each of its two halves      (4h)
+
+GO       ?= go
+PKG      ?= ./...
+BENCH    ?= .
+COUNT    ?= 1
+FUZZTIME ?= 10s
+DEMOTIME ?= 20s
+TIMEOUT  ?= 4h
+
+# Rooms whose goroutines share memory: their short tests run again under the race detector.
+RACED := ./engine/... ./wal/...
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-long test-integration bench fuzz lint fmt check clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "Variables and their defaults are listed at the top of the Makefile."
+
+build: ## build bin/spillway
+	@test -x bin/spillway || echo "building, the first build compiles the index library and takes a minute or two"
+	$(GO) build -o bin/spillway ./cmd/spillway
+
+demo: build ## replay generated chats against a fresh store and judge the read latency
+	@.ci/demo bin/spillway $(DEMOTIME)
+
+test: ## vet, all tests, and the concurrent packages again under the race detector
+	@echo "testing, the first run compiles everything twice and takes some minutes"
+	$(GO) vet ./...
+	$(GO) test ./...
+	$(GO) test -race -short $(RACED)
+
+test-long: ## hours: long histories and crash loops, then again able to plant bugs
+	SPILLWAY_LONG=1 $(GO) test -count=1 -timeout $(TIMEOUT) $(PKG)
+	SPILLWAY_LONG=1 $(GO) test -count=1 -timeout $(TIMEOUT) -tags plantedbugs $(PKG)
+
+test-integration: ## whole-system tests only, never from the cache
+	$(GO) test -count=1 ./integration/...
+
+bench: ## Go benchmarks, in benchstat's format
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+fuzz: ## every fuzz target for FUZZTIME
+	@GO='$(GO)' .ci/fuzz $(FUZZTIME) $(PKG)
+
+lint: ## format, vet, the house rules, staticcheck
+	$(GO) vet ./...
+	$(GO) test ./integration/house
+	$(GO) tool -modfile=.ci/tools/go.mod staticcheck ./...
+
+fmt: ## format all Go files
+	find . -name '*.go' -not -path '*/testdata/*' -not -path './shared/*' -exec gofmt -w {} +
+
+check: test lint ## what CI runs
+
+clean: ## remove what the targets left behind
+	rm -rf bin .demo-*
