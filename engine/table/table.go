@@ -38,18 +38,18 @@ type Ref uint32
 // after Insert. Set single fields only: a whole Record assigned over one in the
 // table wipes the table's mark, and the next At panics.
 type Record struct {
-	ID        ID
-	Checksum  uint64 // XXH3-64 of the payload, seeded with the ID
-	Position  uint64 // log position that owns the slot
-	Place     uint64 // packed place of the slot
-	Namespace uint32
-	Depth     uint32 // position in the chain, root = 0
-	Pins      uint32 // transfers in flight
-	Leases    uint16
-	State     uint8
-	Flags     uint8
-	Spare     uint32 // unused
-	link      uint32 // linkLive, or the next record of the free list
+	ID         ID
+	Checksum   uint64 // XXH3-64 of the payload, seeded with the ID
+	Position   uint64 // log position that owns the slot
+	Place      uint64 // packed place of the slot
+	Namespace  uint32
+	Depth      uint32 // position in the chain, root = 0
+	Pins       uint32 // transfers in flight
+	Leases     uint16
+	State      uint8
+	Importance uint8  // outranks age when room is needed
+	Spare      uint32 // unused
+	link       uint32 // linkLive, or the next record of the free list
 }
 
 const (

@@ -1,0 +1,175 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// bytesPerBlockMax leaves 8 bytes for the eviction policy within the store's
+// bar of 96.
+const bytesPerBlockMax = 88
+
+func TestBytesPerBlock(t *testing.T) {
+	for _, million := range []int{1_000_000, 1 << 20} {
+		small, large := filled(t, million), filled(t, 4*million)
+		slope := float64(large.ResidentBytes()-small.ResidentBytes()) / float64(3*million)
+		t.Logf("from %d to %d blocks: %.1f bytes per block", million, 4*million, slope)
+		if slope > bytesPerBlockMax {
+			t.Errorf("%.1f bytes per block, want at most %d", slope, bytesPerBlockMax)
+		}
+		for blocks, tab := range map[int]*Table{million: small, 4 * million: large} {
+			if tab.ResidentBytes() > MemoryBytes(blocks) {
+				t.Errorf("%d bytes resident at %d blocks, MemoryBytes %d",
+					tab.ResidentBytes(), blocks, MemoryBytes(blocks))
+			}
+		}
+		small.Free()
+		large.Free()
+	}
+}
+
+// At every size, also where the load is at its lowest, the entry itself stays
+// within records and buckets of at most 8/0.375 bytes.
+func TestMemoryBytesBound(t *testing.T) {
+	for blocks := 1000; blocks < 100_000_000; blocks = blocks*5/4 + 1 {
+		most := float64(recordBytes+32)*float64(blocks+1) + 1
+		if got := float64(MemoryBytes(blocks)); got > most || got < float64(recordBytes)*float64(blocks) {
+			t.Fatalf("MemoryBytes(%d) = %.0f, want at most %.0f", blocks, got, most)
+		}
+	}
+}
+
+const idSeed = 1
+
+// idsOf gives the same n random IDs at every call with one stream.
+func idsOf(n int, stream uint64) []ID {
+	rnd := rand.New(rand.NewPCG(idSeed, stream))
+	ids := make([]ID, n)
+	for i := range ids {
+		ids[i] = ID{rnd.Uint64(), rnd.Uint64()}
+	}
+	return ids
+}
+
+func filled(t testing.TB, blocks int) *Table {
+	t.Helper()
+	tab := newTable(t, blocks)
+	rnd := rand.New(rand.NewPCG(idSeed, 0))
+	for range blocks {
+		mustInsert(t, tab, ID{rnd.Uint64(), rnd.Uint64()})
+	}
+	return tab
+}
+
+func benchSizes(b *testing.B, run func(b *testing.B, tab *Table, ids []ID)) {
+	for _, blocks := range []int{1_000_000, 4_000_000} {
+		for _, kind := range []string{"hit", "miss"} {
+			b.Run(fmt.Sprintf("blocks=%d/%s", blocks, kind), func(b *testing.B) {
+				ids := idsOf(blocks, map[string]uint64{"hit": 0, "miss": 1}[kind])
+				rnd := rand.New(rand.NewPCG(idSeed, 2))
+				rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+				run(b, filled(b, blocks), ids)
+			})
+		}
+	}
+}
+
+// BenchmarkFindBatch reports the time of one key (ns/op) in batches of 64.
+func BenchmarkFindBatch(b *testing.B) {
+	benchSizes(b, func(b *testing.B, tab *Table, ids []ID) {
+		var refs [groupSize]Ref
+		at := 0
+		b.ResetTimer()
+		for i := 0; i < b.N; i += groupSize {
+			if at+groupSize > len(ids) {
+				at = 0
+			}
+			tab.FindBatch(ids[at:at+groupSize], refs[:])
+			at += groupSize
+		}
+	})
+}
+
+// BenchmarkFind is the same one by one, each search waiting for the last.
+func BenchmarkFind(b *testing.B) {
+	benchSizes(b, func(b *testing.B, tab *Table, ids []ID) {
+		at := 0
+		for b.Loop() {
+			ref := tab.Find(ids[at])
+			if at += 1 + int(ref&1); at >= len(ids) {
+				at = 0
+			}
+		}
+	})
+}
+
+func BenchmarkInsertRemove(b *testing.B) {
+	const blocks = 1_000_000
+	tab, ids := filled(b, blocks), idsOf(blocks, 0)
+	at := 0
+	for b.Loop() {
+		tab.Remove(tab.Find(ids[at]))
+		mustInsert(b, tab, ids[at])
+		if at++; at == blocks {
+			at = 0
+		}
+	}
+}
+
+// BenchmarkGrow reports the longest single insert while a table grows to its
+// size, which is the last doubling.
+func BenchmarkGrow(b *testing.B) {
+	const blocks = 4_000_000
+	ids := idsOf(blocks, 0)
+	var longest time.Duration
+	for b.Loop() {
+		tab := newTable(b, blocks)
+		for _, id := range ids {
+			if tab.live != tab.growAt {
+				mustInsert(b, tab, id)
+				continue
+			}
+			start := time.Now()
+			mustInsert(b, tab, id)
+			longest = max(longest, time.Since(start))
+		}
+		tab.Free()
+	}
+	b.ReportMetric(float64(longest.Milliseconds()), "ms-longest-insert")
+}
+
+// BenchmarkResident reports resident bytes per block as the system counts them
+// (RSS), slope from 1 M to 4 M blocks.
+func BenchmarkResident(b *testing.B) {
+	const million = 1_000_000
+	for b.Loop() {
+		before := residentBytes(b)
+		small := filled(b, million)
+		smallBytes := residentBytes(b) - before
+		before = residentBytes(b)
+		large := filled(b, 4*million)
+		largeBytes := residentBytes(b) - before
+		b.ReportMetric(float64(largeBytes-smallBytes)/(3*million), "RSS-bytes/block")
+		b.ReportMetric(float64(smallBytes)/million, "RSS-bytes/block-1M")
+		small.Free()
+		large.Free()
+	}
+}
+
+func residentBytes(b *testing.B) int64 {
+	b.Helper()
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skipf("no /proc: %v", err)
+	}
+	pages, err := strconv.ParseInt(string(bytes.Fields(statm)[1]), 10, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
