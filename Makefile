@@ -16,7 +16,7 @@ DEMOTIME ?= 20s
 TIMEOUT  ?= 4h
 
 # Rooms whose goroutines share memory: their short tests run again under the race detector.
-RACED := ./engine/... ./wal/...
+RACED := ./engine/... ./wal/... ./cmd/...
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-long test-integration bench fuzz lint fmt check clean
