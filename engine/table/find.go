@@ -7,19 +7,22 @@ const groupSize = 64
 
 // Find returns the record's number of a block, 0 if it is not in the table.
 func (t *Table) Find(id ID) Ref {
-	return t.findFrom(homeOf(id.Lo, uint64(len(t.buckets)-1)), id)
+	part, i := t.buckets.home(id.Lo)
+	return t.findFrom(part, i, id)
 }
 
-// findFrom searches the cluster from bucket i on.
-func (t *Table) findFrom(i uint64, id ID) Ref {
-	buckets, mask := t.buckets, uint64(len(t.buckets)-1)
-	tag := tagOf(id)
-	for ; buckets[i] != 0; i = (i + 1) & mask {
-		if b := buckets[i]; uint32(b>>32) == tag && t.records[refOf(b)].ID == id {
-			return refOf(b)
+// findFrom searches the cluster of a partition from bucket i on.
+func (t *Table) findFrom(part, i uint64, id ID) Ref {
+	tag, mask := tagOf(id), uint64(t.buckets.partitions[part].mask)
+	for ; ; i = (i + 1) & mask {
+		bucket := *t.buckets.at(part, i)
+		if bucket == 0 {
+			return 0
+		}
+		if uint32(bucket>>32) == tag && t.records[refOf(bucket)].ID == id {
+			return refOf(bucket)
 		}
 	}
-	return 0
 }
 
 // FindBatch answers Find for every id in refs, which must be as long as ids.
@@ -39,23 +42,28 @@ func (t *Table) FindBatch(ids []ID, refs []Ref) {
 // findGroup works in three passes of independent loads: the home buckets, then
 // the candidates by tag, then the records that confirm them.
 func (t *Table) findGroup(ids []ID, refs []Ref) {
-	buckets, mask := t.buckets, uint64(len(t.buckets)-1)
 	var first [groupSize]uint64 // what the home bucket holds
-	var next [groupSize]uint64  // where to go on if the candidate is another ID
+	var place [groupSize]uint64 // where the search stands
 	for i := range ids {
-		first[i] = buckets[homeOf(ids[i].Lo, mask)]
+		part, home := t.buckets.home(ids[i].Lo)
+		first[i], place[i] = *t.buckets.at(part, home), home
 	}
 	for i := range ids {
-		tag, at, b := tagOf(ids[i]), homeOf(ids[i].Lo, mask), first[i]
-		for b != 0 && uint32(b>>32) != tag {
-			at = (at + 1) & mask
-			b = buckets[at]
+		tag, bucket := tagOf(ids[i]), first[i]
+		if bucket != 0 && uint32(bucket>>32) != tag {
+			part := ids[i].Lo & uint64(len(t.buckets.partitions)-1)
+			mask := uint64(t.buckets.partitions[part].mask)
+			for bucket != 0 && uint32(bucket>>32) != tag {
+				place[i] = (place[i] + 1) & mask
+				bucket = *t.buckets.at(part, place[i])
+			}
 		}
-		refs[i], next[i] = refOf(b), (at+1)&mask
+		refs[i] = refOf(bucket)
 	}
 	for i := range ids {
-		if refs[i] != 0 && t.records[refs[i]].ID != ids[i] {
-			refs[i] = t.findFrom(next[i], ids[i])
+		if refs[i] != 0 && t.records[refs[i]].ID != ids[i] { // another ID of this tag
+			part := ids[i].Lo & uint64(len(t.buckets.partitions)-1)
+			refs[i] = t.findFrom(part, place[i], ids[i])
 		}
 	}
 }

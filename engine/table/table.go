@@ -6,12 +6,15 @@
 // array of 8-byte buckets with linear probing: the upper half of a bucket is a
 // tag (32 bits of the ID), the lower half the record's number, 0 in an empty
 // bucket. A removal shifts the followers back, so that no tombstones pile up.
-// The bucket array doubles at three quarters full; the insert that crosses the
-// line pays for moving all entries.
+//
+// The bucket array is cut into partitions, each a small hash table that doubles
+// on its own when it is three quarters full. One array that doubles as a whole
+// would stop the store for a quarter of a second at 4 million blocks; a
+// partition takes well under a millisecond.
 //
 // IDs are uniformly random already (a truncated SHA-256), so the table does not
-// hash: the low bits of ID.Lo choose the bucket, the high half of ID.Hi is the
-// tag.
+// hash: the low bits of ID.Lo choose the partition, the next ones the bucket,
+// and the high half of ID.Hi is the tag.
 //
 // A Table has no lock of its own: the store's lock guards it. Find, FindBatch,
 // At, Len, Each and ResidentBytes only read and may run in parallel with each
@@ -54,26 +57,23 @@ type Record struct {
 
 const (
 	recordBytes = 64
-	bucketBytes = 8
 
 	// linkLive marks a record in use; no Ref has this value.
 	linkLive = math.MaxUint32
 	// MaxBlocksMax is the largest maxBlocks.
 	MaxBlocksMax = math.MaxUint32 - 1
-
-	bucketsMin = 512 // one page; a power of two
 )
 
-// ErrFull is returned by Insert when maxBlocks records are in use.
+// ErrFull is returned by Insert when maxBlocks records are in use. (A partition
+// can also be full, at twice its share of maxBlocks or more. Random IDs do not
+// get there.)
 var ErrFull = errors.New("table: full")
 
 // Table is the index of one store.
 type Table struct {
 	recordMem *offheap.Array[Record]
-	bucketMem *offheap.Array[uint64]
 	records   []Record // records[0] is never used
-	buckets   []uint64 // a power of two long
-	growAt    int      // entries at which the bucket array doubles
+	buckets   buckets
 
 	maxBlocks int
 	used      int    // records ever used: 1..used
@@ -91,30 +91,30 @@ func New(maxBlocks int) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("table: records: %w", err)
 	}
-	t := &Table{recordMem: recordMem, records: recordMem.Slice(), maxBlocks: maxBlocks}
-	if err := t.resize(bucketsMin); err != nil {
+	buckets, err := newBuckets(partitionsFor(maxBlocks))
+	if err != nil {
 		recordMem.Free()
-		return nil, err
+		return nil, fmt.Errorf("table: buckets: %w", err)
 	}
-	return t, nil
+	return &Table{
+		recordMem: recordMem,
+		records:   recordMem.Slice(),
+		buckets:   buckets,
+		maxBlocks: maxBlocks,
+	}, nil
 }
 
-// MemoryBytes is the most that a table for maxBlocks blocks can have resident,
-// including the old bucket array while the last doubling copies it.
+// MemoryBytes is the most that a table for maxBlocks blocks with random IDs can
+// have resident.
 func MemoryBytes(maxBlocks int) int64 {
-	buckets := int64(bucketsFor(maxBlocks))
-	total := (int64(maxBlocks)+1)*recordBytes + buckets*bucketBytes
-	if buckets > bucketsMin {
-		total += buckets / 2 * bucketBytes
-	}
-	return total
+	return (int64(maxBlocks)+1)*recordBytes + bucketsBytesMax(maxBlocks)
 }
 
 // ResidentBytes is how much memory the table has touched, computed from its
 // arrays and not asked of the system, which counts in whole pages. Records that
 // were used once stay resident after Remove.
 func (t *Table) ResidentBytes() int64 {
-	return (int64(t.used)+1)*recordBytes + int64(len(t.buckets))*bucketBytes
+	return (int64(t.used)+1)*recordBytes + t.buckets.residentBytes()
 }
 
 // Len is the number of blocks in the table.
@@ -143,27 +143,11 @@ func (t *Table) Each(f func(Ref, *Record) bool) {
 // Free gives all memory back. The table and every *Record of it are dead.
 func (t *Table) Free() {
 	t.recordMem.Free()
-	t.bucketMem.Free()
-	*t = Table{recordMem: t.recordMem, bucketMem: t.bucketMem}
+	t.buckets.mem.Free()
+	*t = Table{recordMem: t.recordMem, buckets: buckets{mem: t.buckets.mem}}
 }
-
-// bucketsFor is the smallest bucket array that holds n entries.
-func bucketsFor(n int) int {
-	buckets := bucketsMin
-	for entriesMax(buckets) < n {
-		buckets *= 2
-	}
-	return buckets
-}
-
-// entriesMax is the most entries for a bucket array: three quarters.
-func entriesMax(buckets int) int { return buckets / 4 * 3 }
 
 func tagOf(id ID) uint32 { return uint32(id.Hi >> 32) }
-
-// homeOf is where the search for an ID with this Lo starts. mask is one less
-// than a power of two.
-func homeOf(lo, mask uint64) uint64 { return lo & mask }
 
 func pack(tag uint32, ref Ref) uint64 { return uint64(tag)<<32 | uint64(ref) }
 

@@ -41,6 +41,29 @@ func TestInsertStopsAtMaxBlocks(t *testing.T) {
 	}
 }
 
+// IDs that are not random fill one partition; it grows to its last size, then
+// refuses, and the others do not notice.
+func TestOnePartitionFills(t *testing.T) {
+	tab := newTable(t, 20_000)
+	partitions := uint64(len(tab.buckets.partitions))
+	if partitions != 8 {
+		t.Fatalf("%d partitions, want 8", partitions)
+	}
+	for i := range uint64(entriesMax(bucketsMax)) {
+		mustInsert(t, tab, ID{i << 32, i/2*partitions + 3})
+	}
+	if _, err := tab.Insert(ID{1, 1<<40 + 3}); !errors.Is(err, ErrFull) {
+		t.Fatalf("err = %v, want ErrFull", err)
+	}
+	mustInsert(t, tab, ID{1, 1<<40 + 2})
+	checkShape(t, tab)
+	for i := range uint64(entriesMax(bucketsMax)) {
+		if got := tab.Find(ID{i << 32, i/2*partitions + 3}); uint64(got) != i+1 {
+			t.Fatalf("Find of ID %d = %d", i, got)
+		}
+	}
+}
+
 func TestProgrammerErrorsPanic(t *testing.T) {
 	tab := newTable(t, 10)
 	id := ID{1, 2}
@@ -140,7 +163,7 @@ func (m *machine) insert(t *rapid.T, id ID) {
 	if *r != (Record{ID: id, link: linkLive}) {
 		t.Fatalf("record not fresh: %+v", *r)
 	}
-	r.Place, r.Depth, r.Flags = id.Lo*3, uint32(ref)*5, uint8(ref)
+	r.Place, r.Depth, r.Importance = id.Lo*3, uint32(ref)*5, uint8(ref)
 	m.model[id], m.records[ref] = ref, *r
 }
 
@@ -206,7 +229,7 @@ func (m *machine) check(t *rapid.T) {
 
 func TestAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		maxBlocks := rapid.SampledFrom([]int{1, 30, 384, 385, 2000}).Draw(t, "maxBlocks")
+		maxBlocks := rapid.SampledFrom([]int{1, 30, 384, 385, 2000, 3073, 7000}).Draw(t, "maxBlocks")
 		tab, err := New(maxBlocks)
 		if err != nil {
 			t.Fatal(err)
@@ -272,24 +295,13 @@ type fataler interface {
 // free list holds exactly the rest.
 func checkShape(t fataler, tab *Table) {
 	t.Helper()
-	mask, entries := uint64(len(tab.buckets)-1), 0
-	for i, b := range tab.buckets {
-		if b == 0 {
-			continue
-		}
-		entries++
-		r := tab.records[refOf(b)]
-		if r.link != linkLive || b != pack(tagOf(r.ID), refOf(b)) {
-			t.Fatalf("bucket %d = %#x does not fit its record %+v", i, b, r)
-		}
-		for at := homeOf(r.ID.Lo, mask); at != uint64(i); at = (at + 1) & mask {
-			if tab.buckets[at] == 0 {
-				t.Fatalf("entry in bucket %d is cut off by the empty bucket %d", i, at)
-			}
-		}
+	entries, buckets := 0, 0
+	for part, p := range tab.buckets.partitions {
+		buckets += int(p.mask) + 1
+		entries += checkPartition(t, tab, uint64(part))
 	}
-	if entries != tab.live || entries > entriesMax(len(tab.buckets)) {
-		t.Fatalf("%d entries in %d buckets, Len %d", entries, len(tab.buckets), tab.live)
+	if entries != tab.live || buckets != tab.buckets.count {
+		t.Fatalf("%d entries, Len %d; %d buckets, want %d", entries, tab.live, tab.buckets.count, buckets)
 	}
 	free := 0
 	for ref := tab.free; ref != 0; ref = tab.records[ref].link {
@@ -300,6 +312,36 @@ func checkShape(t fataler, tab *Table) {
 	if free+tab.live != tab.used {
 		t.Fatalf("%d free + %d live records, want %d", free, tab.live, tab.used)
 	}
+}
+
+func checkPartition(t fataler, tab *Table, part uint64) (entries int) {
+	t.Helper()
+	mask := uint64(tab.buckets.partitions[part].mask)
+	for i := range mask + 1 {
+		b := *tab.buckets.at(part, i)
+		if b == 0 {
+			continue
+		}
+		entries++
+		r := tab.records[refOf(b)]
+		if r.link != linkLive || b != pack(tagOf(r.ID), refOf(b)) {
+			t.Fatalf("bucket %d/%d = %#x does not fit its record %+v", part, i, b, r)
+		}
+		homePart, at := tab.buckets.home(r.ID.Lo)
+		if homePart != part {
+			t.Fatalf("entry in partition %d belongs to %d", part, homePart)
+		}
+		for ; at != i; at = (at + 1) & mask {
+			if *tab.buckets.at(part, at) == 0 {
+				t.Fatalf("entry in bucket %d/%d is cut off by the empty bucket %d", part, i, at)
+			}
+		}
+	}
+	if entries != int(tab.buckets.partitions[part].entries) || entries > entriesMax(int(mask)+1) {
+		t.Fatalf("%d entries in %d buckets of partition %d, counted %d",
+			entries, mask+1, part, tab.buckets.partitions[part].entries)
+	}
+	return entries
 }
 
 func newTable(t testing.TB, maxBlocks int) *Table {
