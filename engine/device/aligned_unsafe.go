@@ -20,5 +20,5 @@ func AlignedBuffer(nBytes, alignBytes int) []byte {
 	return memory[skip : skip+nBytes : skip+nBytes]
 }
 
-// addressOf is the address of b's first byte, or of where it would be.
+// addressOf is the address of b's first byte; it means nothing if there is none.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
