@@ -189,6 +189,25 @@ func TestSyncCoversWhatHadEnded(t *testing.T) {
 	}), "1 0", "1 2")
 }
 
+// TestPowerCutPunch: an unsynced punch may be undone, page by page.
+func TestPowerCutPunch(t *testing.T) {
+	wantFates(t, fates(60, func(seed uint64) string {
+		d := sim.NewDisk(sim.Config{Seed: seed})
+		s := open(t, d)
+		f := create(t, s, "f", 32<<10)
+		must(t, s.SyncDir())
+		mustDo(t, s, writeOp(f, 0, filled(32<<10, 1)), syncOp(f), &device.Op{Kind: device.Punch, File: f, LengthBytes: 32 << 10})
+		cut(t, d, s, f)
+		switch bytes.Count(mustBytes(t, d, "f"), []byte{1}) {
+		case 0:
+			return "punched"
+		case 32 << 10:
+			return "undone"
+		}
+		return "mixed"
+	}), "punched", "undone", "mixed")
+}
+
 func TestPowerCutNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(s device.Device) error

@@ -149,6 +149,38 @@ func TestSyncEIO(t *testing.T) {
 	}), "kept", "lost", "torn")
 }
 
+// TestSyncEIOSparesLaterWrites: what a failed sync loses never takes along a
+// write that it did not cover.
+func TestSyncEIOSparesLaterWrites(t *testing.T) {
+	lost := 0
+	for seed := range uint64(30) {
+		synctest.Test(t, func(t *testing.T) {
+			d := sim.NewDisk(sim.Config{Seed: seed, MinLatency: time.Second, Faults: sim.Plan{SyncEIO: 1}})
+			s := open(t, d)
+			f := create(t, s, "f", 4096)
+			mustDo(t, s, writeOp(f, 0, filled(4096, 1)))
+			later, syncing := writeOp(f, 0, filled(2048, 2)), syncOp(f)
+			done := make(chan struct{}, 2)
+			later.Done = func(*device.Op) { done <- struct{}{} }
+			syncing.Done = later.Done
+			s.Submit([]*device.Op{later})
+			time.Sleep(time.Second / 2)
+			s.Submit([]*device.Op{syncing})
+			<-done
+			<-done
+			b := mustBytes(t, d, "f")
+			if !bytes.Equal(b[:2048], filled(2048, 2)) {
+				t.Errorf("seed %d: the failed sync took a later write along", seed)
+			}
+			lost += bytes.Count(b[2048:], []byte{0})
+			closeAll(t, f, s)
+		})
+	}
+	if lost == 0 {
+		t.Error("no failed sync lost anything")
+	}
+}
+
 // TestSyncEIOKeepsUncertain: without a good sync what a failed one left may
 // still go.
 func TestSyncEIOKeepsUncertain(t *testing.T) {

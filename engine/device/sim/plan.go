@@ -47,8 +47,8 @@ type Plan struct {
 	// Delay: the op takes DelayBy longer. Default of DelayBy: 2 s.
 	Delay   float64
 	DelayBy time.Duration
-	// StuckOnce: one op per plan stays in flight until the next SetFaults, Kill
-	// or PowerCut.
+	// StuckOnce: one op per plan stays in flight, and holds up any Close that
+	// waits for it, until the next SetFaults, Kill or PowerCut.
 	StuckOnce float64
 }
 
