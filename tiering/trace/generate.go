@@ -20,7 +20,9 @@ type Config struct {
 }
 
 const (
-	conversationRequests = 12_031 // in the default span; sets the rate of a trace without end
+	// ConversationRequests is the size of the conversation trace; in the default
+	// span it gives the rate of a trace without end.
+	ConversationRequests = 12_031
 	spanDefaultMS        = 59 * 60 * 1000
 	inputTokensMax       = 126_195
 	outputTokensMax      = 2_000
@@ -65,7 +67,7 @@ func NewGenerator(c Config) *Generator {
 	}
 	inSpan := c.Requests
 	if inSpan <= 0 {
-		g.left, inSpan = -1, conversationRequests
+		g.left, inSpan = -1, ConversationRequests
 	}
 	// The first sessions' later turns come after a pause, so the start is slow.
 	const catchUp = 0.92

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the command line.
+type cli struct {
+	Replay  replayCmd  `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
+	Put     putCmd     `cmd:"" help:"Store one block."`
+	Get     getCmd     `cmd:"" help:"Read one block."`
+	Ls      lsCmd      `cmd:"" help:"List the blocks of a namespace."`
+	Stat    statCmd    `cmd:"" help:"Show a store's state."`
+	Ns      nsCmd      `cmd:"" help:"List, limit or drop namespaces."`
+	Version versionCmd `cmd:"" help:"Show the version and what is compiled in."`
+}
+
+const description = "Spillway keeps KV-cache blocks on local NVMe."
+
+// command is implemented by every leaf of cli. The error is a *failure or is
+// explained by explain.
+type command interface {
+	run(ctx context.Context, st *state) error
+}
+
+// run parses the command line, runs its command and prints its error, if any.
+func run(st *state) exitCode {
+	err := parseAndRun(st)
+	if err == nil {
+		return exitPass
+	}
+	f := explain(err)
+	f.print(st.stderr, slices.Contains(st.args, "--json"))
+	return f.code
+}
+
+func parseAndRun(st *state) error {
+	helpShown := false
+	var grammar cli
+	parser, err := kong.New(&grammar,
+		kong.Name("spillway"),
+		kong.Description(description),
+		kong.Writers(st.stdout, st.stderr),
+		kong.Exit(func(int) { helpShown = true }),
+		kong.Help(func(options kong.HelpOptions, ctx *kong.Context) error {
+			if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+				return err
+			}
+			return printFooter(ctx)
+		}),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
+	)
+	if err != nil {
+		panic(err) // the grammar itself is wrong; every test would show it
+	}
+	parsed, err := parser.Parse(st.args)
+	if helpShown {
+		return nil
+	}
+	if err != nil {
+		return usageError(parsed, err)
+	}
+	cmd, ok := parsed.Selected().Target.Addr().Interface().(command)
+	if !ok {
+		panic("command without run: " + parsed.Command())
+	}
+	ctx, stop := st.interrupt(context.Background())
+	defer stop()
+	return cmd.run(ctx, st)
+}
+
+// printFooter ends every help text.
+func printFooter(ctx *kong.Context) error {
+	if cmd := ctx.Selected(); cmd != nil && slices.ContainsFunc(valuesOf(cmd), isSize) {
+		if _, err := fmt.Fprintf(ctx.Stdout, "\n%s\n", sizeRule); err != nil {
+			return err
+		}
+	}
+	return printExitCodes(ctx.Stdout)
+}
+
+func valuesOf(cmd *kong.Node) []*kong.Value {
+	values := slices.Clone(cmd.Positional)
+	for _, flag := range cmd.Flags {
+		values = append(values, flag.Value)
+	}
+	return values
+}
+
+func isSize(v *kong.Value) bool {
+	switch v.Target.Interface().(type) {
+	case byteSize, quotaSize:
+		return true
+	}
+	return false
+}
+
+// usageError says which command's help to read.
+func usageError(parsed *kong.Context, err error) error {
+	path := "spillway"
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) {
+		parsed = wrong.Context
+	}
+	if parsed != nil && parsed.Selected() != nil {
+		path = parsed.Selected().FullPath()
+	}
+	return &failure{code: exitUsage, message: err.Error(), remedy: "see " + path + " --help", cause: err}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/replay"
+	"github.com/spillway-kv/spillway/engine/histogram"
+	"github.com/spillway-kv/spillway/fio"
+)
+
+// replayReport is the JSON of a replay. Ratios are of block_refs; rates are per
+// second of reading or of putting.
+type replayReport struct {
+	Type             string         `json:"type"`
+	Requests         uint64         `json:"requests"`
+	BlockRefs        uint64         `json:"block_refs"`
+	Hits             uint64         `json:"hits"`
+	HitRatio         float64        `json:"hit_ratio"`
+	PrefixHits       uint64         `json:"prefix_hits"`
+	PrefixHitRatio   float64        `json:"prefix_hit_ratio"`
+	Reads            uint64         `json:"reads"`
+	Writes           uint64         `json:"writes"`
+	Present          uint64         `json:"present"`
+	Dropped          uint64         `json:"dropped"`
+	DropCause        string         `json:"drop_cause,omitempty"`
+	Evicted          uint64         `json:"evicted"`
+	Slots            int            `json:"slots"`
+	BlockBytes       int            `json:"block_bytes"`
+	WrongBytes       uint64         `json:"wrong_bytes"` // blocks with any wrong byte
+	Corrupt          uint64         `json:"corrupt"`
+	Lost             uint64         `json:"lost"`
+	MissedAfterMatch uint64         `json:"missed_after_match"`
+	MissCause        string         `json:"miss_cause,omitempty"`
+	BusyReads        uint64         `json:"busy_reads"`
+	ReadErrors       uint64         `json:"read_errors"`
+	WriteErrors      uint64         `json:"write_errors"`
+	ReadIOPS         float64        `json:"read_iops"`
+	ReadBytesPerSec  float64        `json:"read_bytes_per_second"`
+	WriteIOPS        float64        `json:"write_iops"`
+	WriteBytesPerSec float64        `json:"write_bytes_per_second"`
+	ReadLatencyNS    latencyReport  `json:"read_latency_ns"`
+	Depth            int            `json:"depth"`
+	DepthMean        float64        `json:"depth_mean"`
+	DirectIO         bool           `json:"direct_io"`
+	Device           string         `json:"device"`
+	FileSystem       string         `json:"file_system"`
+	Health           string         `json:"health"`
+	ElapsedNS        int64          `json:"elapsed_ns"`
+	LagMaxNS         int64          `json:"lag_max_ns"`
+	Verdict          *verdictReport `json:"verdict,omitempty"`
+
+	damaged bool
+	verdict fio.Verdict
+}
+
+// latencyReport is all zero without samples.
+type latencyReport struct {
+	Samples uint64 `json:"samples"`
+	Min     int64  `json:"min"`
+	P50     int64  `json:"p50"`
+	P90     int64  `json:"p90"`
+	P99     int64  `json:"p99"`
+	P999    int64  `json:"p99_9"`
+	Max     int64  `json:"max"`
+}
+
+type verdictReport struct {
+	Judgement  string  `json:"judgement"` // pass, over budget, cannot judge
+	BudgetNS   int64   `json:"budget_ns"`
+	P99NS      int64   `json:"p99_ns"`
+	LowNS      int64   `json:"p99_low_ns"`
+	HighNS     int64   `json:"p99_high_ns"`
+	Confidence float64 `json:"confidence"`
+	Samples    uint64  `json:"samples"`
+	MarginNS   int64   `json:"margin_ns"`
+	Reason     string  `json:"reason"`
+}
+
+func newReport(r *replay.Result, budget time.Duration) *replayReport {
+	latencies := r.Latency.Snapshot()
+	report := &replayReport{
+		Type: "replay", Requests: r.Requests, BlockRefs: r.BlockRefs,
+		Hits: r.Hits, HitRatio: ratio(r.Hits, r.BlockRefs),
+		PrefixHits: r.PrefixHits, PrefixHitRatio: ratio(r.PrefixHits, r.BlockRefs),
+		Reads: r.Reads, Writes: r.Writes, Present: r.Present,
+		Dropped: r.Dropped, DropCause: text(r.DropCause), Evicted: r.Evicted,
+		Slots: r.Slots, BlockBytes: r.BlockBytes,
+		WrongBytes: r.WrongBytes, Corrupt: r.Corrupt, Lost: r.Lost,
+		MissedAfterMatch: r.MissedAfterMatch, MissCause: text(r.MissCause), BusyReads: r.BusyReads,
+		ReadErrors: r.ReadErrors, WriteErrors: r.WriteErrors,
+		ReadIOPS: r.ReadIOPS(), ReadBytesPerSec: r.ReadBytesPerSecond(),
+		WriteIOPS: r.WriteIOPS(), WriteBytesPerSec: r.WriteBytesPerSecond(),
+		ReadLatencyNS: latencyOf(latencies), Depth: r.Depth, DepthMean: r.DepthMean(),
+		DirectIO: r.DirectIO, Device: r.Device, FileSystem: r.FileSystem, Health: r.Health,
+		ElapsedNS: r.ElapsedNS, LagMaxNS: r.LagMaxNS,
+		damaged: r.Damaged(),
+	}
+	if budget > 0 {
+		v := fio.Judge(latencies, budget.Nanoseconds())
+		report.verdict = v
+		report.Verdict = &verdictReport{v.Judgement.String(), v.BudgetNS, v.P99NS, v.LowNS, v.HighNS, fio.Confidence, v.Samples, v.MarginNS, v.Reason}
+	}
+	return report
+}
+
+func latencyOf(s histogram.Snapshot) latencyReport {
+	if s.Count == 0 {
+		return latencyReport{}
+	}
+	return latencyReport{
+		Samples: s.Count, Min: s.MinNS, Max: s.MaxNS,
+		P50: s.PercentileNS(50), P90: s.PercentileNS(90), P99: s.PercentileNS(99), P999: s.PercentileNS(99.9),
+	}
+}
+
+// failure is the exit code that the result itself asks for, nil for none.
+func (r *replayReport) failure() error {
+	switch {
+	case r.damaged:
+		return &failure{code: exitDamage, message: fmt.Sprintf("damage: %d blocks read with wrong bytes, %d corrupt", r.WrongBytes, r.Corrupt),
+			remedy: "look at the drive; the blocks can be computed again"}
+	case r.Verdict == nil || r.verdict.Judgement == fio.Pass:
+		return nil
+	case r.verdict.Judgement == fio.Over:
+		return &failure{code: exitOverBudget, message: "over budget: " + r.verdict.Reason}
+	default:
+		return &failure{code: exitCannotJudge, message: "cannot judge: " + r.verdict.Reason}
+	}
+}
+
+func (r *replayReport) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, r)
+	}
+	n := func(v any) string { return fmt.Sprint(v) }
+	share := func(count uint64, ratio float64) string { return fmt.Sprintf("%d (%.1f %%)", count, 100*ratio) }
+	because := func(count uint64, cause string) string {
+		if cause == "" {
+			return n(count)
+		}
+		return fmt.Sprintf("%d (%s)", count, cause)
+	}
+	speed := func(iops, bytes float64) string {
+		return fmt.Sprintf("%.0f IOPS, %s/s", iops, showBytes(int64(bytes)))
+	}
+	io := "buffered"
+	if r.DirectIO {
+		io = "direct"
+	}
+	l := r.ReadLatencyNS
+	rows := [][]string{
+		{"requests", n(r.Requests)}, {"block_refs", n(r.BlockRefs)},
+		{"hits", share(r.Hits, r.HitRatio)}, {"prefix_hits", share(r.PrefixHits, r.PrefixHitRatio)},
+		{"writes", n(r.Writes)}, {"dropped", because(r.Dropped, r.DropCause)}, {"evicted", n(r.Evicted)},
+		{"slots", n(r.Slots) + " of " + showBytes(int64(r.BlockBytes))},
+		{"wrong_bytes", n(r.WrongBytes)}, {"corrupt", n(r.Corrupt)}, {"lost", n(r.Lost)},
+		{"missed_after_match", because(r.MissedAfterMatch, r.MissCause)},
+		{"I/O errors", fmt.Sprintf("%d read, %d write", r.ReadErrors, r.WriteErrors)},
+		{"I/O", fmt.Sprintf("%s, %s, %s; depth %d, mean %.1f", io, r.Device, r.FileSystem, r.Depth, r.DepthMean)},
+		{"reads", speed(r.ReadIOPS, r.ReadBytesPerSec)}, {"puts", speed(r.WriteIOPS, r.WriteBytesPerSec)},
+		{"read latency", fmt.Sprintf("min %s, P50 %s, P90 %s, P99 %s, P99.9 %s, max %s (%d reads)", showNS(l.Min), showNS(l.P50),
+			showNS(l.P90), showNS(l.P99), showNS(l.P999), showNS(l.Max), l.Samples)},
+		{"elapsed", showNS(r.ElapsedNS)},
+	}
+	if r.Health != "ok" {
+		rows = append(rows, []string{"health", r.Health})
+	}
+	if r.LagMaxNS > 0 {
+		rows = append(rows, []string{"latest start", showNS(r.LagMaxNS) + " behind the trace"})
+	}
+	if v := r.Verdict; v != nil {
+		rows = append(rows, []string{"verdict", fmt.Sprintf("%s: P99 %s, margin %s, %d reads; %s",
+			v.Judgement, showNS(v.P99NS), showNS(v.MarginNS), v.Samples, v.Reason)})
+	}
+	return table(w, rows)
+}
+
+// showNS writes a time with about four digits.
+func showNS(ns int64) string {
+	d := time.Duration(ns)
+	for unit := time.Minute; unit >= time.Microsecond; unit /= 1000 {
+		if d.Abs() >= unit {
+			return d.Round(unit / 100).String()
+		}
+	}
+	return d.String()
+}
+
+func ratio(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spillway-kv/spillway/engine"
+)
+
+type statCmd struct {
+	storeFlags
+	jsonFlag
+}
+
+func (c *statCmd) run(_ context.Context, st *state) error {
+	var stat engine.Stat
+	err := withStore(c.options(st, c.JSON), func(s *engine.Store) error {
+		stat = s.Stat()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(st.stdout, struct {
+			Type string `json:"type"`
+			engine.Stat
+		}{"stat", stat})
+	}
+	health := stat.Health
+	if stat.HealthCause != "" {
+		health += ": " + stat.HealthCause
+	}
+	io := "buffered"
+	if stat.DirectIO {
+		io = "direct"
+	}
+	n := func(v any) string { return fmt.Sprint(v) }
+	return table(st.stdout, [][]string{
+		{"store", stat.StoreID}, {"directory", stat.Dir}, {"health", health},
+		{"device", stat.Device + ", " + stat.FileSystem + ", " + io + " I/O"},
+		{"capacity", showBytes(stat.CapacityBytes)}, {"used", showBytes(stat.UsedBytes)},
+		{"segments", n(stat.Segments) + " of " + showBytes(stat.SegmentBytes)},
+		{"blocks", n(stat.Blocks)}, {"slots", n(stat.Slots)},
+		{"namespaces", n(len(stat.Namespaces))},
+		{"index memory", showBytes(stat.IndexBytes)}, {"log", showBytes(stat.LogBytes)},
+		{"torn", n(stat.Counters.TornBlocks)}, {"lost", n(stat.Counters.LostBlocks)}, {"stale", n(stat.Counters.StaleReads)},
+		{"quarantined slots", n(stat.Counters.QuarantinedSlots)},
+	})
+}
