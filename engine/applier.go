@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -50,7 +50,11 @@ func (a *applier) start(s *Store, applied uint64) {
 func (a *applier) push(position uint64, payload []byte) {
 	a.mu.Lock()
 	a.queue = append(a.queue, appliedRecord{position, payload})
+	late := position <= a.written // the log was faster than we
 	a.mu.Unlock()
+	if late {
+		a.kick()
+	}
 }
 
 // onWritten is the log's callback.
@@ -171,18 +175,23 @@ func (a *applier) finish(s *Store) {
 	if a.flushing != nil {
 		<-a.flushing
 	}
-	if s.index.failed.Load() || a.applied == a.flushed {
+	if s.index.failed.Load() {
 		return
 	}
-	if err := s.index.db.Flush(); err != nil {
+	s.mu.Lock()
+	synced := s.synced
+	s.mu.Unlock()
+	b := s.index.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(setNumber(b, keyDataSynced, synced), b.Commit(pebble.NoSync))
+	if err == nil {
+		err = s.index.db.Flush()
+	}
+	if err != nil {
 		s.log.Error("index flush at close failed; the log will be replayed", "cause", err)
 		return
 	}
-	s.wal.Trim(wal.Position(a.applied))
-}
-
-func setApplied(b *pebble.Batch, position uint64) error {
-	return b.Set(keyApplied, binary.LittleEndian.AppendUint64(nil, position), nil)
+	s.wal.Trim(wal.Position(a.applied)) // for a log that is still open
 }
 
 // applyRecord turns one log record into index changes.
@@ -216,7 +225,7 @@ func applyRecord(b *pebble.Batch, position uint64, payload []byte) error {
 		}
 	case recordDrop:
 		var ns, incarnation uint32
-		if ns, incarnation, err = decodeDrop(payload); err == nil {
+		if ns, incarnation, err = decodeDrop(payload); err == nil && !planted.Active(planted.ForgetIncarnation) {
 			err = b.DeleteRange(dropPrefix(ns, 0), dropPrefix(ns, incarnation+1), nil)
 		}
 	default:
@@ -226,13 +235,4 @@ func applyRecord(b *pebble.Batch, position uint64, payload []byte) error {
 		err = inner
 	}
 	return err
-}
-
-func quarantineKey(p Place) []byte {
-	return binary.BigEndian.AppendUint64([]byte{prefixQuarantine}, uint64(p))
-}
-
-func dropPrefix(ns, incarnation uint32) []byte {
-	b := binary.BigEndian.AppendUint32([]byte{prefixBlock}, ns)
-	return binary.BigEndian.AppendUint32(b, incarnation)
 }

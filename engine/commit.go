@@ -119,6 +119,21 @@ func (s *Store) commitOnce(data bool) {
 	s.mu.Unlock()
 }
 
+// syncLogOnce makes the log durable up to position, data aside.
+func (s *Store) syncLogOnce(position uint64) error {
+	if err := s.wal.Sync(wal.Position(position)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if position > s.logSynced {
+		s.logSynced = position
+		s.settleFreesLocked()
+		s.wakeLocked()
+	}
+	return nil
+}
+
 // takeDirtyLocked takes the list of data files written since the last call.
 func (s *Store) takeDirtyLocked() []device.File {
 	var files []device.File
@@ -131,11 +146,19 @@ func (s *Store) takeDirtyLocked() []device.File {
 	return files
 }
 
+// syncsAtOnce bounds the file syncs in flight.
+const syncsAtOnce = 8
+
 // syncFiles syncs all files at once. A file of a segment that went meanwhile
 // has nothing left worth a sync.
 func (s *Store) syncFiles(files []device.File) error {
 	if len(files) == 0 {
 		return nil
+	}
+	var errs []error
+	for len(files) > syncsAtOnce {
+		errs = append(errs, s.syncFiles(files[:syncsAtOnce]))
+		files = files[syncsAtOnce:]
 	}
 	ops := make([]*device.Op, len(files))
 	var left sync.WaitGroup
@@ -145,7 +168,6 @@ func (s *Store) syncFiles(files []device.File) error {
 	}
 	s.dev.Submit(ops)
 	left.Wait()
-	var errs []error
 	for _, op := range ops {
 		if op.Err != nil && !errors.Is(op.Err, device.ErrClosed) {
 			errs = append(errs, op.Err)

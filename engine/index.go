@@ -21,6 +21,7 @@ import (
 //	'b' ns u32 | incarnation u32 | ID 16 | position u64 -> place u64 | checksum u64 |
 //	                                depth u32 | importance u8 | group u32 | key   (little endian)
 //	'm' "applied"   -> u64: every log record up to here is in the index
+//	'm' "datasynced" -> u64: block data up to here is on stable media
 //	'q' place u64   -> "" : the slot is quarantined
 //	's' from u64    -> u64 to: positions in (from, to] were unsynced at an unclean stop
 //
@@ -40,7 +41,13 @@ const (
 	indexFormatPinned = pebble.FormatValueSeparation
 )
 
-var keyApplied = []byte("mapplied")
+var (
+	keyApplied    = []byte("mapplied")
+	keyDataSynced = []byte("mdatasynced")
+
+	// errStopScan ends a scan early.
+	errStopScan = errors.New("stop")
+)
 
 // errIndexFailed marks a Pebble that asked to end the process. It must not be
 // called any more.
@@ -143,8 +150,11 @@ func (ix *index) diskBytes() int64 {
 }
 
 // applied is the log position up to which the index is complete.
-func (ix *index) applied() (uint64, error) {
-	v, closer, err := ix.db.Get(keyApplied)
+func (ix *index) applied() (uint64, error) { return ix.number(keyApplied) }
+
+// number reads a meta value; 0 if there is none.
+func (ix *index) number(key []byte) (uint64, error) {
+	v, closer, err := ix.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}
@@ -153,9 +163,32 @@ func (ix *index) applied() (uint64, error) {
 	}
 	defer closer.Close()
 	if len(v) != 8 {
-		return 0, fmt.Errorf("%w: index position of %d bytes", ErrCorrupt, len(v))
+		return 0, fmt.Errorf("%w: index number %q of %d bytes", ErrCorrupt, key, len(v))
 	}
 	return binary.LittleEndian.Uint64(v), nil
+}
+
+func setNumber(b *pebble.Batch, key []byte, n uint64) error {
+	return b.Set(key, binary.LittleEndian.AppendUint64(nil, n), nil)
+}
+
+func setApplied(b *pebble.Batch, position uint64) error { return setNumber(b, keyApplied, position) }
+
+func quarantineKey(p Place) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixQuarantine}, uint64(p))
+}
+
+func decodeQuarantineKey(key []byte) (Place, error) {
+	if len(key) != 9 || key[0] != prefixQuarantine {
+		return 0, fmt.Errorf("%w: quarantine key of %d bytes", ErrCorrupt, len(key))
+	}
+	return Place(binary.BigEndian.Uint64(key[1:])), nil
+}
+
+// dropPrefix begins the keys of one incarnation of a namespace.
+func dropPrefix(ns, incarnation uint32) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{prefixBlock}, ns)
+	return binary.BigEndian.AppendUint32(b, incarnation)
 }
 
 // scan calls each for every key with the prefix, in order; it stops at an error.

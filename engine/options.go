@@ -18,6 +18,9 @@ type Options struct {
 	// and log. 0 keeps what an existing store has; a new store needs it. When
 	// lowered, the coldest whole segments go at Open.
 	CapacityBytes int64
+	// SegmentBytes is the target size of a segment in a new store. Default:
+	// capacity/64 within 16 MiB..1 GiB. A segment never has fewer than 8 slots.
+	SegmentBytes int64
 	// MustExist refuses to create a store where there is none.
 	MustExist bool
 	// IndexMemoryMaxBytes bounds the memory of the index table. Default 1 GiB.

@@ -14,11 +14,14 @@ import (
 // What a slot holds: a table.Ref while a block lives in it, or one of these.
 // Refs stay far below the markers (table.New is bounded).
 const (
-	slotFree        = table.Ref(0)             // may be written
-	slotFreeing     = table.Ref(1<<32 - 1 - 0) // its block is gone, the log does not durably say so yet
-	slotDraining    = table.Ref(1<<32 - 1 - 1) // the log says so, but a read of it is still in flight
-	slotQuarantined = table.Ref(1<<32 - 1 - 2) // never used again
+	slotFree        = table.Ref(0)         // may be written
+	slotFreeing     = table.Ref(1<<32 - 1) // its block is gone, the log does not durably say so yet
+	slotDraining    = table.Ref(1<<32 - 2) // the log says so, but a read of it is still in flight
+	slotQuarantined = table.Ref(1<<32 - 3) // never used again
 )
+
+// isBlock reports whether an owner is a block's Ref and not a marker.
+func isBlock(owner table.Ref) bool { return owner != slotFree && owner < slotQuarantined }
 
 // segment is one open segment file. All fields but header and file are guarded
 // by Store.mu.
@@ -29,10 +32,9 @@ type segment struct {
 	free        int         // slots that are slotFree
 	quarantined int
 	cursor      uint32 // where the search for a free slot goes on, ascending
-	lastUseMS   uint32 // Store.nowMS of the newest put or touch in it
+	lastUse     uint64 // Store.useClock of the newest put or touch in it
 	dirty       bool   // written since the last data sync
 	leaving     bool   // being emptied or unlinked: takes no new block
-	readOnly    bool   // unusable for writes (header unreadable)
 }
 
 const segmentPrefix = "seg-"

@@ -76,7 +76,7 @@ func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
 	rec.State = stateWriting
 	rec.Importance = a.Importance
 	g.owner[slot] = ref
-	g.lastUseMS = s.nowMS()
+	g.lastUse = s.useLocked()
 	ns.policy.Admit(evict.Handle(ref), a)
 	ns.blocks++
 	return ref
@@ -89,7 +89,7 @@ func (ns *Namespace) takeSlotLocked() (*segment, uint32, bool) {
 	if g == nil || g.leaving || g.free == 0 || g.cursor >= g.header.slots {
 		g = nil
 		for _, c := range ns.segments {
-			if !c.leaving && !c.readOnly && c.free > 0 && (g == nil || c.free > g.free) {
+			if !c.leaving && c.free > 0 && (g == nil || c.free > g.free) {
 				g = c
 			}
 		}

@@ -46,6 +46,8 @@ type Store struct {
 	id      [16]byte
 	layout  layout
 	started time.Time
+	// transfersMax leaves room in the device's queue for syncs and the log.
+	transfersMax int
 
 	mu         sync.Mutex
 	closing    bool
@@ -55,14 +57,17 @@ type Store struct {
 	namespaces []*Namespace   // by number-1
 	segments   map[uint32]*segment
 	nextNumber uint32 // of the next segment
-	costBytes  int64  // budget taken by segments, the leaving ones included
+	useClock   uint64
+	waiting    int       // batches that wait for transfers or frames
+	transfers  int       // block transfers queued or in flight; at most transfersMax
+	costBytes  int64     // budget taken by segments, the leaving ones included
 	growthStop time.Time // no new segment before this: the file system was full
 	table      *table.Table
 	zombiePins map[Place]int // reads in flight on slots whose block is gone
 	mismatches map[Place]uint64
 	inflight   map[table.Ref]*readOp // framed reads that others may join
 	leases     leaseBook
-	freeQueue  []freeBatch   // free records appended, not yet durable; by position
+	freeQueue  []freeBatch    // free records appended, not yet durable; by position
 	suspects   []suspectRange // unsynced at an unclean stop
 	synced     uint64         // positions whose data and record are on stable media
 	logSynced  uint64         // positions whose record is on stable media
@@ -84,8 +89,9 @@ type freeBatch struct {
 // suspectRange holds the positions (from, to] that an unclean stop may have lost.
 type suspectRange struct{ from, to uint64 }
 
-// nowMS is the store's clock: milliseconds since Open.
-func (s *Store) nowMS() uint32 { return uint32(time.Since(s.started).Milliseconds()) }
+// useLocked is the logical clock of uses: it orders segments by their newest
+// put or touch. After Open it continues from the log position.
+func (s *Store) useLocked() uint64 { s.useClock++; return s.useClock }
 
 // begin registers a call; every begin that returns nil is paired with end.
 func (s *Store) begin() error {
@@ -104,6 +110,13 @@ func (s *Store) end() { s.calls.Done() }
 func (s *Store) wakeLocked() {
 	close(s.progress)
 	s.progress = make(chan struct{})
+}
+
+// wakeWaitingLocked wakes only if a batch waits for transfers or frames.
+func (s *Store) wakeWaitingLocked() {
+	if s.waiting > 0 {
+		s.wakeLocked()
+	}
 }
 
 // fail makes the store read-only. The first cause stays.

@@ -8,17 +8,17 @@ package planted
 type Bug uint8
 
 const (
-	None                Bug = iota
-	SkipVerify              // engine: a read is answered without checking its bytes
-	SkipPin                 // engine: an evicted slot is reused while a read of it is in flight
-	AckBeforeWrite          // engine: a put is acknowledged before its data write has ended
-	ReplayRecycled          // wal: a record left over in a recycled log file is replayed
-	PadShortRead            // engine: a short read is padded up to the sector, into the neighbour
-	TouchAfterLate          // engine: after LATE without RELEASED the destination is written again
-	FreeBeforeRecord        // engine: a slot is reused before its free record is durable
-	ForgetIncarnation       // engine: the incarnation is left out of the ID
-	TrimEarly               // engine: the log is trimmed before the index has flushed
-	CoalesceFromClient      // engine: a coalesced reader is answered from another client's memory
+	None               Bug = iota
+	SkipVerify             // engine: a read is answered without checking its bytes
+	SkipPin                // engine: an evicted slot is reused while a read of it is in flight
+	AckBeforeWrite         // engine: a put is acknowledged before its data write has ended
+	ReplayRecycled         // wal: a record left over in a recycled log file is replayed
+	PadShortRead           // engine: a short read is padded up to the sector, into the neighbour
+	TouchAfterLate         // engine: after LATE without RELEASED the destination is written again
+	FreeBeforeRecord       // engine: a slot is reused before its free record is durable
+	ForgetIncarnation      // engine: the incarnation is left out of the ID
+	TrimEarly              // engine: the log is trimmed before the index has flushed
+	CoalesceFromClient     // engine: a coalesced reader is answered from another client's memory
 	bugCount
 )
 

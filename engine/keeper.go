@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/evict"
+)
+
+// keeper creates segments ahead of need, takes them from one namespace for
+// another, and unlinks those that went.
+type keeper struct {
+	// config serialises changes of the store file. Taken before Store.mu.
+	config sync.Mutex
+
+	wake chan struct{}
+	stop chan struct{}
+	done chan struct{}
+	want map[*Namespace]bool // guarded by Store.mu
+
+	indexOverrun int64 // guarded by Store.mu: index bytes beyond the reserve
+}
+
+const (
+	keeperInterval = time.Second
+	// growthPause is how long the store stops growing after a full file system.
+	growthPause = 5 * time.Second
+)
+
+func (k *keeper) start(s *Store) {
+	k.wake = make(chan struct{}, 1)
+	k.stop = make(chan struct{})
+	k.done = make(chan struct{})
+	go k.run(s)
+}
+
+// wantSegmentLocked asks for one more segment for ns.
+func (k *keeper) wantSegmentLocked(ns *Namespace) {
+	if k.want[ns] {
+		return
+	}
+	k.want[ns] = true
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) run(s *Store) {
+	defer close(k.done)
+	tick := time.NewTicker(keeperInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.stop:
+			return
+		case <-tick.C:
+			s.checkIndexSize()
+		case <-k.wake:
+			s.provision()
+		}
+		if err := s.unlinkRemovals(); err != nil {
+			s.log.Warn("a segment that is no longer used could not be unlinked", "cause", err)
+		}
+	}
+}
+
+// provision serves the namespaces that asked for a segment.
+func (s *Store) provision() {
+	for {
+		s.mu.Lock()
+		var ns *Namespace
+		for n := range s.keep.want {
+			if ns == nil || n.number < ns.number {
+				ns = n
+			}
+		}
+		if ns == nil {
+			s.mu.Unlock()
+			return
+		}
+		delete(s.keep.want, ns)
+		s.mu.Unlock()
+		if err := s.addSegment(ns); err != nil {
+			s.log.Warn("no new segment", "namespace", ns.descriptor.Name, "cause", err)
+		}
+	}
+}
+
+// addSegment creates one segment for ns if the budget allows it, or takes the
+// room of another namespace's coldest segment.
+func (s *Store) addSegment(ns *Namespace) error {
+	s.mu.Lock()
+	if ns.dropping || s.health != nil || s.closing {
+		s.mu.Unlock()
+		return nil
+	}
+	if ns.freeSlotsLocked() >= int(ns.slots)/2 && len(ns.segments) > 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	if ns.growthLocked() == 0 {
+		victim := s.segmentToTakeLocked(ns)
+		if victim == nil {
+			s.mu.Unlock()
+			return nil
+		}
+		s.emptySegmentLocked(victim)
+		s.mu.Unlock()
+		if err := s.unlinkRemovals(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		if ns.growthLocked() == 0 {
+			s.mu.Unlock()
+			return nil
+		}
+	}
+	h := segmentHeader{storeID: s.id, nsID: ns.nsID, number: s.nextNumber, namespace: ns.number,
+		incarnation: ns.incarnation, slots: ns.slots, slotBytes: ns.slotBytes,
+		blockBytes: uint32(ns.descriptor.BlockBytes), createdAfter: uint64(s.wal.Last())}
+	s.nextNumber++
+	cost := segmentCostBytes(h.slotBytes, h.slots)
+	s.costBytes += cost
+	s.mu.Unlock()
+
+	f, err := createSegmentFile(s.dev, h)
+
+	s.mu.Lock()
+	defer s.wakeUnlock()
+	if err != nil {
+		s.costBytes -= cost
+		s.growthStop = time.Now().Add(growthPause)
+		return fmt.Errorf("%w (the store goes on with the segments it has)", err)
+	}
+	g := newSegment(h, f)
+	if ns.incarnation != h.incarnation || s.closing { // dropped meanwhile
+		g.leaving = true
+		s.removals = append(s.removals, g)
+		return nil
+	}
+	g.lastUse = s.useLocked()
+	s.segments[h.number] = g
+	ns.segments = append(ns.segments, g)
+	return nil
+}
+
+// segmentToTakeLocked chooses the segment that another namespace gives up for
+// ns: the coldest one, if everything in it is older than the oldest block of
+// ns, or if ns has no segment at all.
+func (s *Store) segmentToTakeLocked(ns *Namespace) *segment {
+	if ns.quotaBytes > 0 && int64(len(ns.segments)+1)*(headerBytes+int64(ns.slots)*int64(ns.slotBytes)) > ns.quotaBytes {
+		return nil
+	}
+	var candidates []*segment
+	for _, other := range s.namespaces {
+		if other != ns && len(other.segments) > 0 {
+			candidates = append(candidates, other.segments...)
+		}
+	}
+	g := coldest(candidates)
+	if g == nil || s.segmentHeldLocked(g) {
+		return nil
+	}
+	if len(ns.segments) == 0 {
+		return g
+	}
+	if own := coldest(ns.segments); g.lastUse >= own.lastUse {
+		return nil
+	}
+	return g
+}
+
+// segmentHeldLocked reports whether a lease or a put holds a block of g.
+func (s *Store) segmentHeldLocked(g *segment) bool {
+	for _, ref := range g.owner {
+		if isBlock(ref) {
+			if rec := s.table.At(ref); rec.Leases > 0 || rec.State == stateWriting {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func coldest(segments []*segment) (g *segment) {
+	for _, c := range segments {
+		if !c.leaving && (g == nil || c.lastUse < g.lastUse) {
+			g = c
+		}
+	}
+	return g
+}
+
+// emptySegmentLocked evicts every block of g, logs that, and detaches it.
+func (s *Store) emptySegmentLocked(g *segment) {
+	ns := s.namespaces[g.header.namespace-1]
+	for _, ref := range g.owner {
+		if isBlock(ref) && s.table.At(ref).State == statePresent {
+			ns.policy.Evicted(evict.Handle(ref))
+			ns.dropBlockLocked(ref)
+			s.counters.Evicted++
+		}
+	}
+	ns.appendFreesLocked()
+	s.detachSegmentLocked(g)
+}
+
+// detachSegmentLocked takes g out of its namespace, forgetting what is left in
+// it, and leaves the file to unlinkRemovals. Transfers in flight end first:
+// closing the file waits for them.
+func (s *Store) detachSegmentLocked(g *segment) {
+	ns := s.namespaces[g.header.namespace-1]
+	for _, ref := range g.owner {
+		if isBlock(ref) {
+			ns.policy.Forget(evict.Handle(ref))
+			rec := s.table.At(ref)
+			if rec.Leases > 0 {
+				ns.leased--
+			}
+			if rec.Pins > 0 {
+				s.zombiePins[Place(rec.Place)] += int(rec.Pins)
+			}
+			ns.blocks--
+			s.table.Remove(ref)
+		}
+	}
+	g.leaving = true
+	delete(s.segments, g.header.number)
+	for i, c := range ns.segments {
+		if c == g {
+			ns.segments = append(ns.segments[:i], ns.segments[i+1:]...)
+			break
+		}
+	}
+	if ns.open == g {
+		ns.open = nil
+	}
+	if _, err := s.appendLocked(appendSegmentGone(nil, g.header.number), false); err != nil {
+		s.log.Debug("segment record was not logged", "segment", g.header.number, "cause", err)
+	}
+	s.removals = append(s.removals, g)
+}
+
+// unlinkRemovals unlinks detached segments and gives their room back. A
+// segment whose file cannot be removed keeps its cost and is tried again.
+func (s *Store) unlinkRemovals() error {
+	s.mu.Lock()
+	gone := s.removals
+	s.removals = nil
+	s.mu.Unlock()
+	if len(gone) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, g := range gone {
+		err := errors.Join(g.closeOnce(), s.dev.Remove(segmentName(g.header.number)))
+		s.mu.Lock()
+		if err == nil {
+			s.costBytes -= segmentCostBytes(g.header.slotBytes, g.header.slots)
+		} else {
+			s.removals = append(s.removals, g)
+			errs = append(errs, err)
+		}
+		s.mu.Unlock()
+	}
+	s.mu.Lock()
+	s.wakeLocked()
+	s.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// closeOnce closes the file at the first call.
+func (g *segment) closeOnce() error {
+	if g.file == nil {
+		return nil
+	}
+	f := g.file
+	g.file = nil
+	if err := f.Close(); err != nil && !errors.Is(err, device.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// checkIndexSize measures the index and gives up the coldest segment when the
+// index has outgrown what is reserved for it.
+func (s *Store) checkIndexSize() {
+	used := s.index.diskBytes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reserve := min(indexFixedBytesMax, s.layout.capacityBytes/16)
+	var all []*segment
+	for _, g := range s.segments {
+		reserve += int64(g.header.slots) * indexBytesPerSlot
+		all = append(all, g)
+	}
+	s.keep.indexOverrun = max(used-reserve, 0)
+	if s.health == nil && s.costBytes+s.keep.indexOverrun > s.layout.segmentBudgetBytes() && len(all) > 1 {
+		if g := coldest(all); g != nil {
+			s.log.Info("the index outgrew its reserve; the coldest segment goes", "index_bytes", used, "segment", g.header.number)
+			s.emptySegmentLocked(g)
+		}
+	}
+}
+
+func (s *Store) indexOverrunLocked() int64 { return s.keep.indexOverrun }

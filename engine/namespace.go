@@ -1,0 +1,228 @@
+package engine
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/spillway-kv/spillway/engine/evict"
+)
+
+// Namespace is a model's private key space. Handles stay valid after Drop:
+// the space is then empty and goes on under its next incarnation.
+type Namespace struct {
+	s          *Store
+	number     uint32
+	nsID       [32]byte
+	descriptor Descriptor
+	slotBytes  uint32
+	slots      uint32 // per segment
+
+	// Guarded by Store.mu.
+	incarnation   uint32
+	dropping      bool
+	quotaBytes    int64
+	segments      []*segment
+	open          *segment // the one that takes new blocks
+	policy        evict.Policy
+	blocks        int // present and writing
+	leased        int // blocks under at least one lease
+	freeing       []freeItem
+	freeingPlaces []Place // parallel to freeing
+}
+
+func (s *Store) newNamespace(r namespaceRecord) (*Namespace, error) {
+	id, err := r.Descriptor.ID()
+	if err != nil {
+		return nil, err
+	}
+	ns := &Namespace{s: s, number: r.Number, nsID: id, descriptor: r.Descriptor,
+		incarnation: r.Incarnation, quotaBytes: r.QuotaBytes}
+	ns.slotBytes, ns.slots = s.layout.shape(r.Descriptor.BlockBytes)
+	ns.policy = s.opts.NewPolicy(s.table.Max())
+	return ns, nil
+}
+
+// Namespace opens the namespace of this descriptor, creating it if the store
+// has none. A block size that the capacity or the index memory cannot serve is
+// refused.
+func (s *Store) Namespace(d Descriptor) (*Namespace, error) {
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	id, err := d.ID()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	s.keep.config.Lock()
+	defer s.keep.config.Unlock()
+	s.mu.Lock()
+	for _, ns := range s.namespaces {
+		if ns.nsID == id {
+			s.mu.Unlock()
+			return ns, nil
+		}
+	}
+	next := s.file
+	s.mu.Unlock()
+
+	if err := s.checkNamespace(d, len(next.Namespaces)); err != nil {
+		return nil, err
+	}
+	r := namespaceRecord{Number: uint32(len(next.Namespaces) + 1), Incarnation: 1, Descriptor: d}
+	ns, err := s.newNamespace(r)
+	if err != nil {
+		return nil, err
+	}
+	next.Namespaces = append(next.Namespaces[:len(next.Namespaces):len(next.Namespaces)], r)
+	if err := writeStoreFile(s.dev, &next); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.file = next
+	s.namespaces = append(s.namespaces, ns)
+	s.mu.Unlock()
+	return ns, nil
+}
+
+func (s *Store) checkNamespace(d Descriptor, have int) error {
+	if have >= namespacesMax {
+		return fmt.Errorf("%w: the store has %d namespaces, the most it can keep", ErrConfig, have)
+	}
+	if int64(d.BlockBytes) > s.frames.TotalBytes()/2 {
+		return fmt.Errorf("%w: a block of %d bytes needs at least twice that in frame memory; Options.FrameBytes is %d",
+			ErrConfig, d.BlockBytes, s.frames.TotalBytes())
+	}
+	if err := s.layout.checkFits(d.BlockBytes); err != nil {
+		return err
+	}
+	slotBytes, slots := s.layout.shape(d.BlockBytes)
+	most := s.layout.segmentBudgetBytes() / segmentCostBytes(slotBytes, slots) * int64(slots)
+	if most > int64(s.table.Max()) {
+		return fmt.Errorf("%w: %d blocks of %d bytes fit the capacity, but their index would exceed Options.IndexMemoryMaxBytes %d (%d blocks): raise it, or use larger blocks",
+			ErrConfig, most, d.BlockBytes, s.opts.IndexMemoryMaxBytes, s.table.Max())
+	}
+	return nil
+}
+
+// FindNamespace returns the namespace with this name, or whose ID begins with
+// it (at least 6 hex digits). ErrNotFound if none, ErrConfig if several match.
+func (s *Store) FindNamespace(nameOrID string) (*Namespace, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []*Namespace
+	for _, ns := range s.namespaces {
+		if ns.descriptor.Name == nameOrID ||
+			len(nameOrID) >= 6 && strings.HasPrefix(hex.EncodeToString(ns.nsID[:]), nameOrID) {
+			found = append(found, ns)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%w: %q", ErrNotFound, nameOrID)
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%w: %d namespaces match %q; use the beginning of an ID from the listing", ErrConfig, len(found), nameOrID)
+}
+
+// Descriptor is the one the namespace was opened with.
+func (ns *Namespace) Descriptor() Descriptor { return ns.descriptor }
+
+// ID is the namespace ID in hex.
+func (ns *Namespace) ID() string { return hex.EncodeToString(ns.nsID[:]) }
+
+// SetQuota bounds the bytes of the namespace's segments; 0 removes the bound.
+// A namespace above its new quota gives up its coldest whole segments; the
+// call returns when they are gone. The quota is durable.
+func (ns *Namespace) SetQuota(bytes int64) error {
+	s := ns.s
+	h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
+	if bytes < 0 || bytes > 0 && bytes < h.fileBytes() {
+		return fmt.Errorf("%w: quota %d of namespace %q must be 0 (none) or at least one segment, %d bytes",
+			ErrConfig, bytes, ns.descriptor.Name, h.fileBytes())
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.keep.config.Lock()
+	defer s.keep.config.Unlock()
+	next := s.fileCopy()
+	next.Namespaces[ns.number-1].QuotaBytes = bytes
+	if err := writeStoreFile(s.dev, &next); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.file = next
+	ns.quotaBytes = bytes
+	for bytes > 0 && int64(len(ns.segments))*h.fileBytes() > bytes {
+		s.emptySegmentLocked(coldest(ns.segments))
+	}
+	s.mu.Unlock()
+	return s.unlinkRemovals()
+}
+
+// fileCopy is a copy of the store file's content that may be changed.
+func (s *Store) fileCopy() storeFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.file
+	next.Namespaces = append([]namespaceRecord(nil), s.file.Namespaces...)
+	return next
+}
+
+// Drop erases the namespace: when it returns, the raised incarnation is
+// durable, so no block put before can ever be answered again, and the segment
+// files are unlinked. Calls in flight answer misses or ErrGone.
+func (ns *Namespace) Drop() error {
+	s := ns.s
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.keep.config.Lock()
+	defer s.keep.config.Unlock()
+
+	s.mu.Lock()
+	ns.dropping = true
+	old := ns.incarnation
+	ns.incarnation++
+	ns.freeing, ns.freeingPlaces = nil, nil
+	for len(ns.segments) > 0 {
+		s.detachSegmentLocked(ns.segments[0])
+	}
+	s.mu.Unlock()
+
+	next := s.fileCopy()
+	next.Namespaces[ns.number-1].Incarnation = ns.incarnation
+	err := writeStoreFile(s.dev, &next)
+	s.mu.Lock()
+	defer s.wakeUnlock()
+	if err != nil {
+		// Nobody knows which incarnation is on disk. Nothing of the old one is
+		// served any more; writing under the new one waits for a healthy store.
+		s.failLocked(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
+		return err
+	}
+	s.file = next
+	ns.dropping = false
+	// The record only cleans the index; the store file is what counts.
+	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
+		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
+	}
+	s.mu.Unlock()
+	err = s.unlinkRemovals()
+	s.mu.Lock()
+	return err
+}
+
+// wakeUnlock ends a locked section in which waiters' conditions changed.
+func (s *Store) wakeUnlock() {
+	s.wakeLocked()
+	s.mu.Unlock()
+}

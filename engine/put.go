@@ -1,0 +1,282 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine/evict"
+	"github.com/spillway-kv/spillway/engine/planted"
+	"github.com/spillway-kv/spillway/engine/table"
+)
+
+// putChunkMax bounds the blocks of a batch that are on their way to the drive
+// before the first of them is published.
+const putChunkMax = 256
+
+// Put stores blocks, given root first. They enter the eviction order tail
+// first: for every item from the last to the first, a present block is touched
+// (Present) and an absent one inserted (Stored), evicting where there is no
+// room. Every item is answered when Put returns. The error is for the call as
+// a whole; then nothing was stored.
+func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
+	if !o.Deadline.IsZero() && o.Released == nil {
+		return fmt.Errorf("%w: a put with a deadline needs Released", ErrConfig)
+	}
+	for i := range items {
+		if err := ns.checkItem(items[i].Key, items[i].Src); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	s := ns.s
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	b := &putBatch{s: s, ns: ns, items: items, opts: o}
+	b.ids, _, b.incarnation = ns.lookup(len(items), func(i int) Key { return items[i].Key })
+	for i := range items {
+		items[i].Status, items[i].Err = Unanswered, nil
+		b.todo = append(b.todo, len(items)-1-i)
+	}
+	b.run()
+	b.count()
+	return nil
+}
+
+// putBatch is one Put. It belongs to the caller's goroutine; what completions
+// share with it is in the writeOps.
+type putBatch struct {
+	s           *Store
+	ns          *Namespace
+	items       []PutItem
+	opts        PutOptions
+	ids         []table.ID
+	incarnation uint32
+	todo        []int            // items without an answer, tail first
+	late        <-chan time.Time // fires at the deadline
+	newest      uint64           // highest position whose sync a durable put waits for
+}
+
+func (b *putBatch) run() {
+	if !b.opts.Deadline.IsZero() {
+		timer := time.NewTimer(time.Until(b.opts.Deadline))
+		defer timer.Stop()
+		b.late = timer.C
+	}
+	patience := time.NewTimer(putWaitMax)
+	defer patience.Stop()
+	for len(b.todo) > 0 {
+		chunk, progress := b.claim()
+		if len(chunk) > 0 {
+			if !b.write(chunk) {
+				b.lateAll()
+				return
+			}
+			patience.Reset(putWaitMax)
+			continue
+		}
+		if len(b.todo) == 0 {
+			break
+		}
+		if b.opts.DropIfBusy {
+			b.dropAll(ErrNoSpace)
+			break
+		}
+		select {
+		case <-progress:
+		case <-b.late:
+			b.lateAll()
+			return
+		case <-patience.C:
+			b.dropAll(ErrNoSpace)
+		}
+	}
+	if b.opts.Durability == Durable && b.newest > 0 {
+		b.awaitDurable()
+	}
+}
+
+// putWaitMax bounds how long a put without a deadline waits for its next slot.
+const putWaitMax = 10 * time.Second
+
+// claim walks the unanswered items, tail first: present ones are answered,
+// absent ones get a slot and a transfer. It stops where no slot, frame or
+// transfer can be had, and returns the channel to wait on if it got nothing.
+func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
+	s, ns := b.s, b.ns
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	progress = s.progress
+	var rest []int
+	for n, i := range b.todo {
+		w, done := b.claimLocked(i, len(chunk))
+		if w != nil {
+			chunk = append(chunk, w)
+			continue
+		}
+		if done {
+			continue
+		}
+		rest = append(rest, i)
+		if ref := s.table.Find(b.ids[i]); ref == 0 || ns.incarnation != b.incarnation {
+			rest = append(rest, b.todo[n+1:]...) // no room: the order must hold
+			break
+		}
+		// Another put, perhaps one of this batch, is writing this block: its
+		// outcome decides; go on with the others.
+	}
+	b.todo = rest
+	return chunk, progress
+}
+
+// claimLocked answers item i, or starts its write, or neither (wait).
+func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
+	s, ns := b.s, b.ns
+	it := &b.items[i]
+	switch {
+	case ns.dropping || ns.incarnation != b.incarnation:
+		it.Status, it.Err = Dropped, ErrGone
+		return nil, true
+	case s.health != nil:
+		it.Status, it.Err = Dropped, fmt.Errorf("%w: %w", ErrReadOnly, s.health)
+		return nil, true
+	}
+	access := evict.Access{ID: idBytes(b.ids[i]), Depth: it.Depth, Importance: it.Importance,
+		NowNS: time.Since(s.started).Nanoseconds()}
+	if ref := s.table.Find(b.ids[i]); ref != 0 {
+		rec := s.table.At(ref)
+		if rec.State == stateWriting {
+			return nil, false
+		}
+		ns.touchLocked(ref, rec)
+		it.Status = Present
+		if rec.Position > s.synced {
+			b.newest = max(b.newest, rec.Position)
+		}
+		return nil, true
+	}
+	if chunked >= putChunkMax || s.transfers >= s.transfersMax {
+		return nil, false
+	}
+	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released}
+	if !s.facts.Aligned(it.Src) {
+		bytes := roundUp(int64(ns.descriptor.BlockBytes), int64(s.facts.OffsetAlignBytes))
+		if w.frame = s.frames.TryGet(int(bytes)); w.frame == nil {
+			return nil, false
+		}
+	}
+	if w.ref = ns.claimLocked(b.ids[i], access); w.ref == 0 {
+		if w.frame != nil {
+			w.frame.Release()
+		}
+		return nil, false
+	}
+	w.prepareLocked(b.incarnation, it)
+	return w, false
+}
+
+// write moves a chunk to the drive and publishes it. False: the deadline came
+// first; what is still in flight publishes itself.
+func (b *putBatch) write(chunk []*writeOp) bool {
+	ended := make(chan struct{}, len(chunk))
+	b.submit(chunk, ended)
+	if planted.Active(planted.AckBeforeWrite) {
+		return true
+	}
+	inTime := true
+	for range chunk {
+		if inTime {
+			select {
+			case <-ended:
+				continue
+			case <-b.late:
+				inTime = false
+			}
+		}
+		break
+	}
+	var ready []*writeOp
+	for _, w := range chunk {
+		if !inTime && w.answer.CompareAndSwap(answerPending, answerLate) {
+			b.items[w.index].Status = Late
+			continue
+		}
+		ready = append(ready, w)
+	}
+	b.publish(ready)
+	return inTime
+}
+
+// publish publishes writes that have ended and answers their items.
+func (b *putBatch) publish(ready []*writeOp) {
+	b.s.mu.Lock()
+	for _, w := range ready {
+		it := &b.items[w.index]
+		position, err := w.publishLocked()
+		if err != nil {
+			it.Status, it.Err = Dropped, err
+			continue
+		}
+		it.Status = Stored
+		b.newest = max(b.newest, position)
+	}
+	b.s.wakeLocked()
+	b.s.mu.Unlock()
+	for _, w := range ready {
+		w.end()
+	}
+}
+
+// awaitDurable waits for the sync that covers the batch.
+func (b *putBatch) awaitDurable() {
+	err := b.s.awaitSync(b.newest, b.late)
+	if err == nil {
+		return
+	}
+	for i := range b.items {
+		it := &b.items[i]
+		if it.Status != Stored && it.Status != Present {
+			continue
+		}
+		if errors.Is(err, errLate) {
+			it.Status = Late
+			b.opts.Released(i)
+		} else {
+			it.Status, it.Err = Dropped, err
+		}
+	}
+}
+
+// lateAll answers Late for the items whose memory no transfer uses.
+func (b *putBatch) lateAll() {
+	for _, i := range b.todo {
+		b.items[i].Status = Late
+		b.opts.Released(i)
+	}
+	b.todo = nil
+}
+
+func (b *putBatch) dropAll(cause error) {
+	for _, i := range b.todo {
+		b.items[i].Status, b.items[i].Err = Dropped, cause
+	}
+	b.todo = nil
+}
+
+func (b *putBatch) count() {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	c := &b.s.counters
+	for i := range b.items {
+		switch b.items[i].Status {
+		case Stored:
+			c.Stored++
+			c.WrittenBytes += uint64(b.ns.descriptor.BlockBytes)
+		case Present:
+			c.Present++
+		case Dropped, Late:
+			c.DroppedPuts++
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/planted"
+	"github.com/spillway-kv/spillway/wal"
+)
+
+// recover brings the store to the state of its newest surviving log record:
+//
+//  1. open the segments that belong to a living incarnation, unlink the rest;
+//  2. replay the log into the durable index, from where the index ends;
+//  3. where damage swallowed deletions, give up everything older than it;
+//  4. note which positions an unclean stop may have cost their bytes;
+//  5. flush the index and start a new log, so that old files are done with;
+//  6. load the table from the index: the highest position owns a slot;
+//  7. give up segments beyond a lowered capacity or quota.
+//
+// Every step may be cut short by a crash and repeated.
+func (s *Store) recover() error {
+	names, err := s.openSegments()
+	if err != nil {
+		return err
+	}
+	applied, err := s.index.applied()
+	if err != nil {
+		return err
+	}
+	if applied == 0 && len(s.segments) > 0 && !names {
+		s.log.Warn("the index is empty but segments exist: their blocks cannot be named any more and their room is used again",
+			"segments", len(s.segments))
+	}
+	last, err := s.replayLog(applied)
+	if err != nil {
+		return err
+	}
+	if s.wal, err = wal.Open(s.dev, s.walOptions(), wal.Position(last+1)); err != nil {
+		return fmt.Errorf("start a new log: %w", err)
+	}
+	s.apply.start(s, last)
+	s.wal.Trim(wal.Position(last))
+	s.synced, s.logSynced, s.useClock = last, last, last
+	if err := s.loadTable(); err != nil {
+		return err
+	}
+	s.shrink()
+	return s.unlinkRemovals()
+}
+
+func (s *Store) walOptions() wal.Options {
+	return wal.Options{StoreID: s.id, FileBytes: s.layout.logFileBytes, FilesMax: logFilesMax,
+		OnWritten: s.apply.onWritten, OnPressure: s.apply.flushSoon, Logger: s.log}
+}
+
+// openSegments opens every usable segment file and reports whether log files
+// exist.
+func (s *Store) openSegments() (haveLog bool, err error) {
+	names, err := s.dev.List()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range names {
+		number, ok := segmentNumber(name)
+		if !ok {
+			haveLog = haveLog || len(name) > 4 && name[:4] == "wal-"
+			continue
+		}
+		s.nextNumber = max(s.nextNumber, number+1)
+		if err := s.openSegment(name, number); err != nil {
+			return haveLog, err
+		}
+	}
+	return haveLog, nil
+}
+
+// openSegment opens one segment file. One that nobody owns any more, or whose
+// header and mirror are both damaged, is unlinked: what it holds cannot be
+// served. One that cannot be read, or that belongs elsewhere, is left alone
+// and its size is taken from the budget.
+func (s *Store) openSegment(name string, number uint32) error {
+	f, err := s.dev.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open segment %s: %w", name, err)
+	}
+	h, err := readSegmentHeader(s.dev, f)
+	switch {
+	case errors.Is(err, ErrVersion):
+		return errors.Join(fmt.Errorf("segment %s: %w", name, err), f.Close())
+	case errors.Is(err, ErrCorrupt):
+		s.log.Error("a segment lost its header; its blocks are misses and its file is removed", "segment", name, "cause", err)
+		return errors.Join(f.Close(), s.dev.Remove(name))
+	case err != nil:
+		s.log.Error("a segment cannot be read; its blocks are misses and its file stays", "segment", name, "cause", err)
+		s.costBytes += f.SizeBytes()
+		return f.Close()
+	case h.storeID != s.id || h.number != number:
+		s.log.Error("a segment file belongs elsewhere; it is left alone", "file", name,
+			"store", fmt.Sprintf("%x", h.storeID), "segment", h.number)
+		s.costBytes += f.SizeBytes()
+		return f.Close()
+	}
+	ns := s.owner(&h)
+	if ns == nil {
+		return errors.Join(f.Close(), s.dev.Remove(name))
+	}
+	g := newSegment(h, f)
+	s.segments[number] = g
+	s.costBytes += segmentCostBytes(h.slotBytes, h.slots)
+	ns.segments = append(ns.segments, g)
+	return nil
+}
+
+// owner is the namespace incarnation a segment belongs to, nil if it is gone.
+func (s *Store) owner(h *segmentHeader) *Namespace {
+	if h.namespace == 0 || int(h.namespace) > len(s.namespaces) {
+		return nil
+	}
+	ns := s.namespaces[h.namespace-1]
+	current := ns.incarnation == h.incarnation || planted.Active(planted.ForgetIncarnation)
+	if !current || ns.nsID != h.nsID || h.slotBytes != ns.slotBytes || int(h.blockBytes) != ns.descriptor.BlockBytes {
+		return nil
+	}
+	return ns
+}
+
+// replayLog copies the surviving log into the index and returns the last
+// position that exists anywhere.
+func (s *Store) replayLog(applied uint64) (last uint64, err error) {
+	b := s.index.db.NewBatch()
+	defer func() { err = errors.Join(err, b.Close()) }()
+	found, err := wal.Recover(s.dev, s.walOptions(), wal.Position(applied), func(p wal.Position, payload []byte) error {
+		if err := applyRecord(b, uint64(p), payload); err != nil {
+			return err
+		}
+		if b.Len() < 1<<20 {
+			return nil
+		}
+		err := errors.Join(setApplied(b, uint64(p)), b.Commit(pebble.NoSync))
+		b.Reset()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("recover the log: %w", err)
+	}
+	last = max(applied, uint64(found.Last))
+	if err := errors.Join(setApplied(b, last), b.Commit(pebble.NoSync)); err != nil {
+		return 0, fmt.Errorf("index: %w", err)
+	}
+	for _, gap := range found.Gaps {
+		s.log.Error("the log is damaged in the middle", "after", gap.After, "before", gap.Before, "deletions_lost", gap.BarrierLost, "cause", gap.Cause)
+		if gap.BarrierLost {
+			if err := s.giveUpBefore(uint64(gap.Before)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if err := s.noteSuspects(uint64(found.DataSynced), last); err != nil {
+		return 0, err
+	}
+	if err := s.index.db.Flush(); err != nil {
+		return 0, fmt.Errorf("index: flush: %w", err)
+	}
+	return last, nil
+}
+
+// giveUpBefore removes every index entry put before position: a deletion among
+// the lost records may have named any of them.
+func (s *Store) giveUpBefore(position uint64) error {
+	b := s.index.db.NewBatch()
+	defer b.Close()
+	err := s.index.scan([]byte{prefixBlock}, func(key, value []byte) error {
+		e, err := decodeIndexEntry(key, value)
+		if err != nil || e.position >= position {
+			return err
+		}
+		s.counters.LostBlocks++
+		return b.Delete(key, nil)
+	})
+	return errors.Join(err, b.Commit(pebble.NoSync))
+}
+
+// noteSuspects reads the ranges of positions that unclean stops left unsynced,
+// adds the one of this open, and syncs the segments, so that what is on the
+// medium now stays there.
+func (s *Store) noteSuspects(dataSynced, last uint64) error {
+	err := s.index.scan([]byte{prefixSuspect}, func(key, value []byte) error {
+		if len(key) != 9 || len(value) != 8 {
+			return fmt.Errorf("%w: suspect range with a key of %d bytes", ErrCorrupt, len(key))
+		}
+		s.suspects = append(s.suspects, suspectRange{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(value)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	synced, err := s.index.number(keyDataSynced)
+	if err != nil {
+		return err
+	}
+	if dataSynced = max(dataSynced, synced); dataSynced >= last {
+		return nil
+	}
+	var files []device.File
+	for _, g := range s.segments {
+		files = append(files, g.file)
+	}
+	if err := s.syncFiles(files); err != nil {
+		return fmt.Errorf("sync after an unclean stop: %w", err)
+	}
+	r := suspectRange{from: dataSynced, to: last}
+	if n := len(s.suspects); n >= suspectRangesMax { // widen the newest
+		r.from = min(r.from, s.suspects[n-1].from)
+	}
+	s.suspects = append(s.suspects, r)
+	b := s.index.db.NewBatch()
+	defer b.Close()
+	return errors.Join(
+		b.Set(binary.BigEndian.AppendUint64([]byte{prefixSuspect}, r.from), binary.BigEndian.AppendUint64(nil, r.to), nil),
+		setNumber(b, keyDataSynced, last),
+		b.Commit(pebble.NoSync))
+}
+
+// shrink gives up the coldest whole segments beyond capacity and quotas.
+func (s *Store) shrink() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	over := func(list []*segment, excess func() bool) {
+		for excess() {
+			g := coldest(list)
+			if g == nil {
+				return
+			}
+			s.emptySegmentLocked(g)
+		}
+	}
+	for _, ns := range s.namespaces {
+		over(ns.segments, func() bool {
+			h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
+			return ns.quotaBytes > 0 && int64(len(ns.segments))*h.fileBytes() > ns.quotaBytes
+		})
+	}
+	leaving := int64(0)
+	for _, g := range s.removals {
+		leaving += segmentCostBytes(g.header.slotBytes, g.header.slots)
+	}
+	excess := s.costBytes - leaving - s.layout.segmentBudgetBytes()
+	for excess > 0 {
+		var all []*segment
+		for _, g := range s.segments {
+			all = append(all, g)
+		}
+		g := coldest(all)
+		if g == nil {
+			return
+		}
+		excess -= segmentCostBytes(g.header.slotBytes, g.header.slots)
+		s.emptySegmentLocked(g)
+	}
+}

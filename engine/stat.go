@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"encoding/hex"
+
+	"github.com/spillway-kv/spillway/engine/table"
+)
+
+// Stat returns a snapshot of the store.
+func (s *Store) Stat() Stat {
+	indexBytes := s.index.diskBytes()
+	logBytes := s.wal.DiskBytes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Stat{StoreID: hex.EncodeToString(s.id[:]), Dir: s.opts.Dir, Health: "ok",
+		Device: s.facts.Device, FileSystem: s.facts.FileSystem, DirectIO: s.facts.Direct,
+		CapacityBytes: s.layout.capacityBytes, SegmentBytes: s.layout.segmentBytes,
+		Segments: len(s.segments), Blocks: s.table.Len(), IndexBytes: s.table.ResidentBytes(),
+		LogBytes: logBytes, FramesInUse: s.frames.InUse(), Leases: len(s.leases.byID), Counters: s.counters}
+	if s.health != nil {
+		st.Health, st.HealthCause = "read-only", s.health.Error()
+	}
+	st.UsedBytes = indexBytes + logBytes
+	for _, g := range s.segments {
+		st.UsedBytes += g.header.fileBytes()
+	}
+	for _, ns := range s.namespaces {
+		n := ns.statLocked()
+		st.Slots += n.Slots
+		st.LeasedBlocks += ns.leased
+		st.Namespaces = append(st.Namespaces, n)
+	}
+	return st
+}
+
+// Stat returns the namespace's part of the snapshot.
+func (ns *Namespace) Stat() NamespaceStat {
+	ns.s.mu.Lock()
+	defer ns.s.mu.Unlock()
+	return ns.statLocked()
+}
+
+func (ns *Namespace) statLocked() NamespaceStat {
+	return NamespaceStat{Name: ns.descriptor.Name, ID: ns.ID(), Incarnation: uint64(ns.incarnation),
+		BlockBytes: ns.descriptor.BlockBytes, SlotBytes: int(ns.slotBytes), Segments: len(ns.segments),
+		Slots: ns.blocksMaxLocked(), Blocks: ns.blocks, QuotaBytes: ns.quotaBytes}
+}
+
+// listChunk bounds the entries looked up under one hold of the lock.
+const listChunk = 256
+
+// List calls f for the present blocks of the namespace in the order of their
+// IDs, until f returns false. It reads the durable index, so blocks put in the
+// last moments may be missing, and never blocks puts or gets for long.
+func (ns *Namespace) List(f func(Entry) bool) error {
+	s := ns.s
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	if s.index.failed.Load() {
+		return errIndexFailed
+	}
+	s.mu.Lock()
+	prefix := dropPrefix(ns.number, ns.incarnation)
+	s.mu.Unlock()
+	var chunk []indexEntry
+	stopped := false
+	flush := func() {
+		for _, e := range ns.presentOf(chunk) {
+			if !stopped && !f(e) {
+				stopped = true
+			}
+		}
+		chunk = chunk[:0]
+	}
+	err := s.index.scan(prefix, func(key, value []byte) error {
+		e, err := decodeIndexEntry(key, value)
+		if err != nil {
+			return nil // reported at the next open, where it is dropped
+		}
+		e.key = append([]byte(nil), e.key...)
+		if chunk = append(chunk, e); len(chunk) == listChunk {
+			flush()
+		}
+		if stopped {
+			return errStopScan
+		}
+		return nil
+	})
+	if err == errStopScan {
+		return nil
+	}
+	flush()
+	return err
+}
+
+// presentOf keeps the entries whose block is present right now.
+func (ns *Namespace) presentOf(chunk []indexEntry) (entries []Entry) {
+	s := ns.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range chunk {
+		rec := recordOf(s.table, e.id)
+		if rec == nil || rec.State != statePresent || rec.Position != e.position {
+			continue
+		}
+		entries = append(entries, Entry{Key: Key{Group: e.group, Bytes: e.key}, Depth: e.depth,
+			Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
+	}
+	return entries
+}
+
+func recordOf(t *table.Table, id table.ID) *table.Record {
+	if ref := t.Find(id); ref != 0 {
+		return t.At(ref)
+	}
+	return nil
+}
