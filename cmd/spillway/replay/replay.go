@@ -107,7 +107,7 @@ func (r *runner) all(ctx context.Context, src trace.Source) error {
 		if ctx.Err() != nil {
 			return ErrInterrupted
 		}
-		if r.c.For > 0 && r.c.Now().Sub(r.started) >= r.c.For {
+		if r.timeIsUp() {
 			return nil
 		}
 		q, err := src.Next()
@@ -119,6 +119,9 @@ func (r *runner) all(ctx context.Context, src trace.Source) error {
 		}
 		if err := r.await(ctx, q); err != nil {
 			return err
+		}
+		if r.timeIsUp() {
+			return nil
 		}
 		if err := r.request(q); err != nil {
 			return fmt.Errorf("request %d of the trace: %w", r.result.Requests+1, err)
@@ -133,7 +136,11 @@ func (r *runner) all(ctx context.Context, src trace.Source) error {
 	return nil
 }
 
-// await waits until the request is due.
+func (r *runner) timeIsUp() bool {
+	return r.c.For > 0 && r.c.Now().Sub(r.started) >= r.c.For
+}
+
+// await waits until the request is due, or the time is up.
 func (r *runner) await(ctx context.Context, q trace.Request) error {
 	if r.c.Speed <= 0 {
 		return nil
