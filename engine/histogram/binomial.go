@@ -14,6 +14,7 @@ func intervalRanks(n uint64, q, alpha float64) (low, high uint64, ok bool) {
 	if n == 0 || q <= 0 || q >= 1 {
 		return 0, 0, false
 	}
+	alpha *= 1 + 1e-12 // 1-0.9 is a little less than 0.1 in binary: a tie is enough
 	first, weights, total := binomialWeights(n, q)
 	// tailFrom finds the smallest rank with P(K >= rank) <= limit, which is n+1
 	// if even K = n is likelier than that.
@@ -32,8 +33,7 @@ func intervalRanks(n uint64, q, alpha float64) (low, high uint64, ok bool) {
 		if high = tailFrom(alpha); high > n {
 			return 0, 0, false
 		}
-		// Here P(K >= n) = q^n is more than half of alpha, so high is n.
-		high = n
+		high = n // misses with P(K >= n) = q^n, the last weight
 		lowerAlpha = alpha - weights[len(weights)-1]/total
 	}
 	tail := 0.0
@@ -43,7 +43,7 @@ func intervalRanks(n uint64, q, alpha float64) (low, high uint64, ok bool) {
 			break
 		}
 	}
-	return low, max(high, 1), true
+	return low, high, true // low < high, as the tails leave something between
 }
 
 // binomialWeights returns numbers in proportion to P(K = first), P(K = first+1)

@@ -40,33 +40,43 @@ type Histogram struct {
 // days as 13 days.
 func (h *Histogram) Record(latencyNS int64) {
 	v := min(max(latencyNS, 0), latencyMaxNS)
+	h.addSums(uint64(v), float64(v)*float64(v), v, v)
 	h.buckets[indexOf(v)].Add(1)
-	h.sumNS.Add(uint64(v))
-	addFloat(&h.sumSquares, float64(v)*float64(v))
-	raise(&h.maxNS, v)
-	raise(&h.minInverse, latencyMaxNS-v)
 }
 
 // Merge adds what other has counted. other is not changed.
 func (h *Histogram) Merge(other *Histogram) {
-	any := false
-	for i := range other.buckets {
-		if n := other.buckets[i].Load(); n > 0 {
-			h.buckets[i].Add(n)
-			any = true
-		}
-	}
-	if !any {
+	s := other.Snapshot()
+	if s.Count == 0 {
 		return
 	}
-	h.sumNS.Add(other.sumNS.Load())
-	addFloat(&h.sumSquares, math.Float64frombits(other.sumSquares.Load()))
-	raise(&h.maxNS, other.maxNS.Load())
-	raise(&h.minInverse, other.minInverse.Load())
+	h.addSums(other.sumNS.Load(), math.Float64frombits(other.sumSquares.Load()), s.MinNS, s.MaxNS)
+	for i, n := range s.counts {
+		if n > 0 {
+			h.buckets[i].Add(n)
+		}
+	}
+}
+
+// addSums comes before the buckets are raised, and Snapshot reads them in the
+// other order, so that a latency seen in a bucket lies within the minimum and
+// maximum seen.
+func (h *Histogram) addSums(sumNS uint64, squares float64, minNS, maxNS int64) {
+	h.sumNS.Add(sumNS)
+	for {
+		old := h.sumSquares.Load()
+		sum := math.Float64frombits(old) + squares
+		if h.sumSquares.CompareAndSwap(old, math.Float64bits(sum)) {
+			break
+		}
+	}
+	raise(&h.maxNS, maxNS)
+	raise(&h.minInverse, latencyMaxNS-minNS)
 }
 
 // Snapshot copies the counts. Latencies recorded meanwhile may be in some of the
-// numbers and not in others; once recording has ended all agree.
+// numbers and not in others, but each counted one lies within MinNS..MaxNS; once
+// recording has ended all numbers agree.
 func (h *Histogram) Snapshot() Snapshot {
 	s := Snapshot{counts: make([]uint64, bucketCount)}
 	for i := range h.buckets {
@@ -112,15 +122,6 @@ func boundsOf(index int) (low, high int64) {
 func midpointOf(index int) int64 {
 	low, high := boundsOf(index)
 	return low + (high-low+1)/2
-}
-
-func addFloat(sum *atomic.Uint64, x float64) {
-	for {
-		old := sum.Load()
-		if sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+x)) {
-			return
-		}
-	}
 }
 
 func raise(peak *atomic.Int64, v int64) {
