@@ -50,6 +50,15 @@ func (l layout) overheadBytes() int64 {
 // segmentBudgetBytes is what segments, with their share of the index, may cost.
 func (l layout) segmentBudgetBytes() int64 { return l.capacityBytes - l.overheadBytes() }
 
+// check refuses a capacity that leaves no room for one segment.
+func (l layout) check() error {
+	if l.segmentBudgetBytes() < l.segmentBytes {
+		return fmt.Errorf("%w: capacity %d bytes is too small: log, index and one segment need %d",
+			ErrConfig, l.capacityBytes, (l.overheadBytes()+l.segmentBytes)*17/16)
+	}
+	return nil
+}
+
 // shape gives the slot size and the slots per segment for a block size.
 func (l layout) shape(blockBytes int) (slotBytes, slots uint32) {
 	slotBytes = uint32(roundUp(int64(blockBytes), headerBytes))

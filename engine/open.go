@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -110,6 +111,9 @@ func Open(o Options) (*Store, error) {
 
 // openDirectory takes the directory, translating the device's errors.
 func openDirectory(o Options) (device.Device, error) {
+	if err := checkDirectory(o); err != nil {
+		return nil, err
+	}
 	dev, err := device.OpenDir(o.Dir, device.Options{QueueDepth: o.QueueDepth, QueueOps: o.QueueOps,
 		BufferedIO: o.BufferedIO, AnyFileSystem: o.AnyFileSystem, LockWait: o.LockWait,
 		Create: !o.MustExist && o.CapacityBytes > 0, Logger: o.Logger})
@@ -121,6 +125,37 @@ func openDirectory(o Options) (device.Device, error) {
 		return nil, fmt.Errorf("%w: %w (a capacity is needed to create one)", ErrNotAStore, err)
 	}
 	return dev, err
+}
+
+// checkDirectory looks before anything is created or locked, so that a wrong
+// directory is left exactly as it was.
+func checkDirectory(o Options) error {
+	entries, err := os.ReadDir(o.Dir)
+	creating := o.CapacityBytes > 0 && !o.MustExist
+	if errors.Is(err, fs.ErrNotExist) && creating {
+		return newLayout(o.CapacityBytes, o.SegmentBytes).check()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: there is no directory %s (a capacity is needed to create a store)", ErrNotAStore, o.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == storeFileName {
+			return nil
+		}
+	}
+	for _, e := range entries {
+		if !device.Reserved(e.Name()) {
+			return fmt.Errorf("%w: %s holds %q and no store file %s; give an empty directory or that of a store",
+				ErrNotAStore, o.Dir, e.Name(), storeFileName)
+		}
+	}
+	if !creating {
+		return fmt.Errorf("%w: %s is empty (a capacity is needed to create a store)", ErrNotAStore, o.Dir)
+	}
+	return newLayout(o.CapacityBytes, o.SegmentBytes).check()
 }
 
 // open does the work of Open in order; what it has built so far is abandoned
@@ -173,9 +208,8 @@ func (s *Store) openStoreFile() error {
 			return fmt.Errorf("%w: %s is empty; a capacity is needed to create a store", ErrNotAStore, s.opts.Dir)
 		}
 		l := newLayout(capacity, s.opts.SegmentBytes)
-		if l.segmentBudgetBytes() < l.segmentBytes {
-			return fmt.Errorf("%w: capacity %d is too small: log, index and one segment need %d bytes",
-				ErrConfig, capacity, l.overheadBytes()+l.segmentBytes*17/16)
+		if err := l.check(); err != nil {
+			return err
 		}
 		var id [16]byte
 		rand.Read(id[:]) // never fails
@@ -188,9 +222,8 @@ func (s *Store) openStoreFile() error {
 	if capacity != 0 && capacity != f.CapacityBytes {
 		f.CapacityBytes = capacity
 		l := layout{capacityBytes: capacity, segmentBytes: f.SegmentBytes, logFileBytes: f.LogFileBytes}
-		if l.segmentBudgetBytes() < l.segmentBytes {
-			return fmt.Errorf("%w: capacity %d is too small for this store: log, index and one segment need %d bytes",
-				ErrConfig, capacity, l.overheadBytes()+l.segmentBytes*17/16)
+		if err := l.check(); err != nil {
+			return err
 		}
 		if err := writeStoreFile(s.dev, f); err != nil {
 			return err

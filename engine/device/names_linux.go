@@ -15,8 +15,9 @@ const (
 	probePrefix    = reservedPrefix + "probe." // and a number
 )
 
-// reserved names belong to the device.
-func reserved(name string) bool {
+// Reserved reports whether a file name in a directory belongs to the device
+// itself: its lock, and the temporary files of calls that were cut short.
+func Reserved(name string) bool {
 	return name == lockName || strings.HasPrefix(name, reservedPrefix)
 }
 
@@ -24,7 +25,7 @@ func checkName(name string) error {
 	switch {
 	case name == "" || name == "." || name == ".." || len(name) > nameMaxBytes || strings.ContainsAny(name, "/\x00"):
 		return fmt.Errorf("device: file name %q: %w", name, fs.ErrInvalid)
-	case reserved(name):
+	case Reserved(name):
 		return fmt.Errorf("device: file name %q belongs to the device: %w", name, fs.ErrInvalid)
 	}
 	return nil
@@ -84,7 +85,7 @@ func (d *psync) List() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if e.Type().IsRegular() && !reserved(e.Name()) {
+		if e.Type().IsRegular() && !Reserved(e.Name()) {
 			names = append(names, e.Name())
 		}
 	}
