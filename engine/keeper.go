@@ -59,6 +59,10 @@ func (k *keeper) run(s *Store) {
 			return
 		case <-tick.C:
 			s.checkIndexSize()
+			s.mu.Lock()
+			s.leases.expireLocked(s)
+			s.wakeLocked() // a lease or a pause of growth may have ended
+			s.mu.Unlock()
 		case <-k.wake:
 			s.provision()
 		}

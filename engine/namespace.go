@@ -188,37 +188,46 @@ func (ns *Namespace) Drop() error {
 	s.keep.config.Lock()
 	defer s.keep.config.Unlock()
 
+	old := ns.beginDrop()
+	next := s.fileCopy()
+	next.Namespaces[ns.number-1].Incarnation = old + 1
+	if err := writeStoreFile(s.dev, &next); err != nil {
+		// Nobody knows which incarnation is on disk. Nothing of the old one is
+		// served any more; writing under the new one waits for a healthy store.
+		s.fail(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
+		return err
+	}
+	ns.endDrop(old, next)
+	return s.unlinkRemovals()
+}
+
+// beginDrop makes the namespace empty and closed to puts.
+func (ns *Namespace) beginDrop() (old uint32) {
+	s := ns.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	ns.dropping = true
-	old := ns.incarnation
+	old = ns.incarnation
 	ns.incarnation++
 	ns.freeing, ns.freeingPlaces = nil, nil
 	for len(ns.segments) > 0 {
 		s.detachSegmentLocked(ns.segments[0])
 	}
-	s.mu.Unlock()
+	return old
+}
 
-	next := s.fileCopy()
-	next.Namespaces[ns.number-1].Incarnation = ns.incarnation
-	err := writeStoreFile(s.dev, &next)
+// endDrop opens the namespace under the incarnation that is now on disk.
+func (ns *Namespace) endDrop(old uint32, file storeFile) {
+	s := ns.s
 	s.mu.Lock()
-	defer s.wakeUnlock()
-	if err != nil {
-		// Nobody knows which incarnation is on disk. Nothing of the old one is
-		// served any more; writing under the new one waits for a healthy store.
-		s.failLocked(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
-		return err
-	}
-	s.file = next
+	defer s.mu.Unlock()
+	s.file = file
 	ns.dropping = false
 	// The record only cleans the index; the store file is what counts.
 	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
 		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
 	}
-	s.mu.Unlock()
-	err = s.unlinkRemovals()
-	s.mu.Lock()
-	return err
+	s.wakeLocked()
 }
 
 // wakeUnlock ends a locked section in which waiters' conditions changed.
