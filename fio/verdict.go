@@ -58,27 +58,28 @@ func Judge(latencies histogram.Snapshot, budgetNS int64) Verdict {
 		return v
 	}
 	v.LowNS, v.HighNS = low, high
-	interval := fmt.Sprintf("the 95 %% interval of P99, %v to %v,", show(low), show(high))
+	interval := fmt.Sprintf("the 95 %% interval of P99, %s to %s,", FormatNS(low), FormatNS(high))
 	switch {
 	case high < budgetNS:
 		v.Judgement = Pass
-		v.Reason = fmt.Sprintf("%s lies under %v", interval, show(budgetNS))
+		v.Reason = fmt.Sprintf("%s lies under %s", interval, FormatNS(budgetNS))
 	case low > budgetNS:
 		v.Judgement = Over
-		v.Reason = fmt.Sprintf("%s lies over %v", interval, show(budgetNS))
+		v.Reason = fmt.Sprintf("%s lies over %s", interval, FormatNS(budgetNS))
 	default:
-		v.Reason = fmt.Sprintf("%s contains %v; more samples narrow it", interval, show(budgetNS))
+		v.Reason = fmt.Sprintf("%s contains %s; more samples narrow it", interval, FormatNS(budgetNS))
 	}
 	return v
 }
 
-// show rounds to four digits or so.
-func show(ns int64) time.Duration {
+// FormatNS writes a time of nanoseconds with at least three digits, and with
+// no more than two after the point.
+func FormatNS(ns int64) string {
 	d := time.Duration(ns)
 	for unit := time.Second; unit >= time.Microsecond; unit /= 1000 {
-		if d >= unit {
-			return d.Round(unit / 100)
+		if d.Abs() >= unit {
+			return d.Round(unit / 100).String()
 		}
 	}
-	return d
+	return d.String()
 }

@@ -80,3 +80,12 @@ func TestJudgeAtTheEdge(t *testing.T) {
 		}
 	}
 }
+
+func TestFormatNS(t *testing.T) {
+	for ns, want := range map[int64]string{0: "0s", 999: "999ns", 79_234: "79.23µs", 3_850_249: "3.85ms", 26_149_800: "26.15ms",
+		-26_149_800: "-26.15ms", 7_984_812_345: "7.98s", 90_000_000_000: "1m30s"} {
+		if got := FormatNS(ns); got != want {
+			t.Errorf("FormatNS(%d) = %s, want %s", ns, got, want)
+		}
+	}
+}

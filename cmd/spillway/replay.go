@@ -30,7 +30,7 @@ type replayCmd struct {
 	Durable    bool          `help:"Put each block onto stable media before going on."`
 	Generate   bool          `help:"Replay generated chats in place of a trace."`
 	Seed       uint64        `default:"1" help:"Seed of the generated chats."`
-	Quiet      bool          `short:"q" help:"Show no progress."`
+	Quiet      bool          `short:"q" help:"Show no progress; --json shows none either."`
 	Trace      string        `arg:"" optional:"" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
 }
 
@@ -130,7 +130,7 @@ func (c *replayCmd) config(st *state, shown *progress) replay.Config {
 	if c.Durable {
 		config.Durability = engine.Durable
 	}
-	if !c.Quiet {
+	if !c.Quiet && !c.JSON {
 		config.Progress = shown.after
 	}
 	return config

@@ -145,10 +145,6 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 	speed := func(iops, bytes float64) string {
 		return fmt.Sprintf("%.0f IOPS, %s/s", iops, showBytes(int64(bytes)))
 	}
-	io := "buffered"
-	if r.DirectIO {
-		io = "direct"
-	}
 	l := r.ReadLatencyNS
 	rows := [][]string{
 		{"requests", n(r.Requests)}, {"block_refs", n(r.BlockRefs)},
@@ -158,34 +154,23 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 		{"wrong_bytes", n(r.WrongBytes)}, {"corrupt", n(r.Corrupt)}, {"lost", n(r.Lost)},
 		{"missed_after_match", because(r.MissedAfterMatch, r.MissCause)},
 		{"I/O errors", fmt.Sprintf("%d read, %d write", r.ReadErrors, r.WriteErrors)},
-		{"I/O", fmt.Sprintf("%s, %s, %s; depth %d, mean %.1f", io, r.Device, r.FileSystem, r.Depth, r.DepthMean)},
+		{"I/O", fmt.Sprintf("%s, %s, %s; depth %d, mean %.1f", ioMode(r.DirectIO), r.Device, r.FileSystem, r.Depth, r.DepthMean)},
 		{"reads", speed(r.ReadIOPS, r.ReadBytesPerSec)}, {"puts", speed(r.WriteIOPS, r.WriteBytesPerSec)},
-		{"read latency", fmt.Sprintf("min %s, P50 %s, P90 %s, P99 %s, P99.9 %s, max %s (%d reads)", showNS(l.Min), showNS(l.P50),
-			showNS(l.P90), showNS(l.P99), showNS(l.P999), showNS(l.Max), l.Samples)},
-		{"elapsed", showNS(r.ElapsedNS)},
+		{"read latency", fmt.Sprintf("min %s, P50 %s, P90 %s, P99 %s, P99.9 %s, max %s (%d reads)", fio.FormatNS(l.Min), fio.FormatNS(l.P50),
+			fio.FormatNS(l.P90), fio.FormatNS(l.P99), fio.FormatNS(l.P999), fio.FormatNS(l.Max), l.Samples)},
+		{"elapsed", fio.FormatNS(r.ElapsedNS)},
 	}
 	if r.Health != "ok" {
 		rows = append(rows, []string{"health", r.Health})
 	}
 	if r.LagMaxNS > 0 {
-		rows = append(rows, []string{"latest start", showNS(r.LagMaxNS) + " behind the trace"})
+		rows = append(rows, []string{"latest start", fio.FormatNS(r.LagMaxNS) + " behind the trace"})
 	}
 	if v := r.Verdict; v != nil {
 		rows = append(rows, []string{"verdict", fmt.Sprintf("%s: P99 %s, margin %s, %d reads; %s",
-			v.Judgement, showNS(v.P99NS), showNS(v.MarginNS), v.Samples, v.Reason)})
+			v.Judgement, fio.FormatNS(v.P99NS), fio.FormatNS(v.MarginNS), v.Samples, v.Reason)})
 	}
 	return table(w, rows)
-}
-
-// showNS writes a time with about four digits.
-func showNS(ns int64) string {
-	d := time.Duration(ns)
-	for unit := time.Minute; unit >= time.Microsecond; unit /= 1000 {
-		if d.Abs() >= unit {
-			return d.Round(unit / 100).String()
-		}
-	}
-	return d.String()
 }
 
 func ratio(part, whole uint64) float64 {
@@ -200,4 +185,11 @@ func text(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func ioMode(direct bool) string {
+	if direct {
+		return "direct"
+	}
+	return "buffered"
 }

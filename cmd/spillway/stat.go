@@ -31,14 +31,10 @@ func (c *statCmd) run(_ context.Context, st *state) error {
 	if stat.HealthCause != "" {
 		health += ": " + stat.HealthCause
 	}
-	io := "buffered"
-	if stat.DirectIO {
-		io = "direct"
-	}
 	n := func(v any) string { return fmt.Sprint(v) }
 	return table(st.stdout, [][]string{
 		{"store", stat.StoreID}, {"directory", stat.Dir}, {"health", health},
-		{"device", stat.Device + ", " + stat.FileSystem + ", " + io + " I/O"},
+		{"device", stat.Device + ", " + stat.FileSystem + ", " + ioMode(stat.DirectIO) + " I/O"},
 		{"capacity", showBytes(stat.CapacityBytes)}, {"used", showBytes(stat.UsedBytes)},
 		{"segments", n(stat.Segments) + " of " + showBytes(stat.SegmentBytes)},
 		{"blocks", n(stat.Blocks)}, {"slots", n(stat.Slots)},

@@ -86,9 +86,6 @@ func (r *Reader) Next() (Request, error) {
 	return q, err
 }
 
-// Line is the number of the line that Next read last, from 1.
-func (r *Reader) Line() int { return r.line }
-
 // Close releases the decompressor, and the file if Open opened it.
 func (r *Reader) Close() error {
 	if r.decoder != nil {

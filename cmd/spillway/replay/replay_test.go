@@ -55,11 +55,11 @@ func onStore(t *testing.T, capacityBytes int64, blockBytes int, work func(*engin
 // TestRunInParts: a chain that is longer than the buffers is read and put in
 // parts, with the same hits, writes and evictions.
 func TestRunInParts(t *testing.T) {
-	const blockBytes = 64 << 10
+	const blockBytes = 16 << 10
 	results := map[int]string{}
 	for _, bufferBlocks := range []int{1, 3, 1000} {
-		onStore(t, 96<<20, blockBytes, func(s *engine.Store, ns *engine.Namespace) {
-			src := trace.NewGenerator(trace.Config{Seed: 4, Requests: 250})
+		onStore(t, 40<<20, blockBytes, func(s *engine.Store, ns *engine.Namespace) {
+			src := trace.NewGenerator(trace.Config{Seed: 4, Requests: 150})
 			r, err := Run(t.Context(), s, ns, src, Config{BufferBytes: bufferBlocks * blockBytes})
 			if err != nil {
 				t.Fatal(err)
