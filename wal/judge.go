@@ -114,8 +114,13 @@ func judge(items []item, from Position, damaged func(*item) error) replay {
 	expected := from + 1
 	ahead := prospects(items)
 	gap := func(it *item, p *prospect, before Position) {
-		r.gaps = append(r.gaps, Gap{After: expected - 1, Before: before,
-			BarrierLost: !p.frame || p.barrier >= expected, Cause: damaged(it)})
+		lost := !p.frame || p.barrier >= expected
+		if n := len(r.gaps) - 1; n >= 0 && r.gaps[n].Before == expected { // it goes on
+			r.gaps[n].Before = before
+			r.gaps[n].BarrierLost = r.gaps[n].BarrierLost || lost
+		} else {
+			r.gaps = append(r.gaps, Gap{After: expected - 1, Before: before, BarrierLost: lost, Cause: damaged(it)})
+		}
 		expected = before
 	}
 walk:

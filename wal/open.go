@@ -29,7 +29,7 @@ func Open(dev device.Device, o Options, next Position) (*Log, error) {
 	if next == 0 {
 		panic("wal: positions start at 1")
 	}
-	buffer, err := alignedUnits(dev, frameBytesMax)
+	buffer, err := alignedUnits(dev, int(min(frameBytesMax, o.FileBytes)))
 	if err != nil {
 		return nil, err
 	}

@@ -67,11 +67,6 @@ type fileReader struct {
 	bad    map[int64]error
 }
 
-func newFileReader(dev device.Device, f device.File, window []byte) *fileReader {
-	return &fileReader{dev: dev, file: f, window: window, bad: map[int64]error{},
-		size: min(f.SizeBytes(), fileBytesMax) &^ (unitBytes - 1)}
-}
-
 // view returns n bytes at offset, whole units within the file. damaged is the
 // device's error if one of the units cannot be read; err means that the device
 // could not be asked. The memory is valid until the next call.

@@ -2,7 +2,6 @@ package wal
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spillway-kv/spillway/engine/device"
 )
@@ -137,12 +136,11 @@ func (s *scanner) replay(files []*scanned, frames []item, from Position, apply f
 
 // replayFile replays frames of one file; from is the last record handed out.
 func (s *scanner) replayFile(file *scanned, frames []item, from Position, apply func(Position, []byte) error, found *Recovered) (err error) {
-	f, err := s.dev.Open(file.name)
+	f, r, err := s.open(file.name)
 	if err != nil {
-		return fmt.Errorf("wal: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	r := newFileReader(s.dev, f, s.window)
 	for i := range frames {
 		it := &frames[i]
 		records, first, cause, err := s.records(r, file.number, it)

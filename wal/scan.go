@@ -61,8 +61,24 @@ type scanner struct {
 }
 
 func newScanner(dev device.Device, o Options) (*scanner, error) {
-	window, err := alignedUnits(dev, windowBytes)
-	return &scanner{dev: dev, storeID: o.StoreID, logger: o.Logger, window: window}, err
+	_, err := alignedUnits(dev, 0)
+	return &scanner{dev: dev, storeID: o.StoreID, logger: o.Logger}, err
+}
+
+// open opens a file for reading through the scanner's window.
+func (s *scanner) open(name string) (device.File, *fileReader, error) {
+	f, err := s.dev.Open(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("wal: %w", err)
+	}
+	r := &fileReader{dev: s.dev, file: f, bad: map[int64]error{}, size: min(f.SizeBytes(), fileBytesMax) &^ (unitBytes - 1)}
+	if need := int(min(windowBytes, r.size)); len(s.window) < need {
+		if s.window, err = alignedUnits(s.dev, need); err != nil {
+			return nil, nil, errors.Join(err, f.Close())
+		}
+	}
+	r.window = s.window
+	return f, r, nil
 }
 
 // numbers lists the log numbers in the directory, ascending.
@@ -86,13 +102,12 @@ func (s *scanner) numbers() ([]uint64, error) {
 // is an error.
 func (s *scanner) scan(number uint64, whole bool) (found *scanned, err error) {
 	found = &scanned{name: fileName(number), number: number}
-	f, err := s.dev.Open(found.name)
+	f, r, err := s.open(found.name)
 	if err != nil {
-		return nil, fmt.Errorf("wal: %w", err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	found.size = f.SizeBytes()
-	r := newFileReader(s.dev, f, s.window)
 	if r.size == 0 {
 		return found, nil
 	}
