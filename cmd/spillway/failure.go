@@ -67,7 +67,7 @@ var remedies = []struct {
 	{errDiskQuota, exitError, "raise the user's disk quota, or give a smaller --capacity"},
 	{fs.ErrPermission, exitError, "run as a user who may write there, or give another directory"},
 	{errors.ErrUnsupported, exitError, "allow buffered I/O with --buffered-io, other file systems with --any-filesystem, or give a directory on ext4 or XFS"},
-	{fs.ErrNotExist, exitError, "check the path"},
+	{fs.ErrNotExist, exitError, "check the path; the directory above a store must be there"},
 	{replay.ErrInterrupted, exitError, "the results cover what was done so far"},
 }
 
