@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,72 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/table"
 )
-
-// Defaults of Options.
-const (
-	defaultIndexMemory = 1 << 30
-	defaultFrameBytes  = 64 << 20
-	defaultQueueOps    = 4096
-	defaultLeaseShare  = 0.25
-	indexBytesPerBlock = 96 // table and eviction order, at the worst load
-)
-
-func (o *Options) setDefaults() {
-	setDefault(&o.IndexMemoryMaxBytes, defaultIndexMemory)
-	setDefault(&o.FrameBytes, defaultFrameBytes)
-	setDefault(&o.QueueDepth, 32)
-	setDefault(&o.QueueOps, defaultQueueOps)
-	setDefault(&o.SyncInterval, time.Second)
-	setDefault(&o.LeaseMax, 60*time.Second)
-	setDefault(&o.LeaseShare, defaultLeaseShare)
-	setDefault(&o.LockWait, 5*time.Second)
-	if o.NewPolicy == nil {
-		o.NewPolicy = func(most int) evict.Policy { return evict.NewLRU(most) }
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// Validate reports the first option that is out of range or contradicts another.
-func (o Options) Validate() error {
-	o.setDefaults()
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
-	}
-	switch {
-	case o.Dir == "" && o.Device == nil:
-		return bad("no directory given")
-	case (o.Device == nil) != (o.IndexFS == nil):
-		return bad("Device and IndexFS go together")
-	case o.CapacityBytes < 0 || o.SegmentBytes < 0:
-		return bad("negative capacity %d or segment size %d", o.CapacityBytes, o.SegmentBytes)
-	case o.SegmentBytes > segmentBytesMax:
-		return bad("segment size %d is more than %d", o.SegmentBytes, segmentBytesMax)
-	case o.IndexMemoryMaxBytes < 1<<20:
-		return bad("index memory %d is less than 1 MiB", o.IndexMemoryMaxBytes)
-	case o.FrameBytes < 2*BlockBytesMin:
-		return bad("frame memory %d cannot hold two blocks", o.FrameBytes)
-	case o.QueueDepth < 1 || o.QueueOps < 32 || o.QueueDepth > o.QueueOps:
-		return bad("queue depth %d and queue length %d: want 1 <= depth <= length and length >= 32", o.QueueDepth, o.QueueOps)
-	case o.SyncInterval < time.Millisecond:
-		return bad("sync interval %v is less than 1ms", o.SyncInterval)
-	case o.LeaseMax < 0 || o.LeaseShare < 0 || o.LeaseShare > 1:
-		return bad("lease time %v or share %v", o.LeaseMax, o.LeaseShare)
-	}
-	return nil
-}
 
 // Open opens the store in Options.Dir, or creates one. It returns only when
 // the store is recovered and ready. Errors match ErrInUse, ErrNotAStore,
@@ -247,73 +183,4 @@ func (s *Store) checkEmpty() error {
 		return fmt.Errorf("%w: %s holds %q and no store file %s; give an empty directory", ErrNotAStore, s.opts.Dir, name, storeFileName)
 	}
 	return nil
-}
-
-// abandon releases what a failed open had built.
-func (s *Store) abandon() error {
-	var errs []error
-	if s.wal != nil {
-		errs = append(errs, s.wal.Close())
-	}
-	if s.apply.done != nil {
-		s.apply.stop()
-	}
-	if s.index != nil {
-		errs = append(errs, s.index.close())
-	}
-	return errors.Join(append(errs, s.releaseAll())...)
-}
-
-// releaseAll closes the files and gives the memory back.
-func (s *Store) releaseAll() error {
-	var errs []error
-	for _, g := range s.segments {
-		errs = append(errs, g.closeOnce())
-	}
-	for _, g := range s.removals {
-		errs = append(errs, g.closeOnce())
-	}
-	errs = append(errs, s.dev.Close())
-	for _, ns := range s.namespaces {
-		evict.Free(ns.policy)
-	}
-	if s.table != nil {
-		s.table.Free()
-	}
-	if s.frames != nil {
-		s.frames.Free()
-	}
-	return errors.Join(errs...)
-}
-
-// Close waits for the calls and transfers in flight, makes everything durable
-// and releases the directory. Calls begun later answer ErrClosed.
-func (s *Store) Close() error {
-	s.mu.Lock()
-	if s.closing {
-		s.mu.Unlock()
-		return ErrClosed
-	}
-	s.closing = true
-	s.mu.Unlock()
-	s.calls.Wait()
-
-	close(s.keep.stop)
-	<-s.keep.done
-	close(s.commit.stop)
-	<-s.commit.done
-	var errs []error
-	if err := s.wal.Close(); err != nil {
-		errs = append(errs, fmt.Errorf("close the log: %w", err))
-	}
-	s.apply.stop()
-	if err := s.index.close(); err != nil {
-		errs = append(errs, fmt.Errorf("close the index: %w", err))
-	}
-	s.mu.Lock()
-	if s.health != nil {
-		errs = append(errs, fmt.Errorf("%w: %w", ErrReadOnly, s.health))
-	}
-	s.mu.Unlock()
-	return errors.Join(append(errs, s.releaseAll())...)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -56,4 +57,66 @@ type Options struct {
 	// ownership of Device. Both or neither.
 	Device  device.Device
 	IndexFS vfs.FS
+}
+
+// Defaults of Options.
+const (
+	defaultIndexMemory = 1 << 30
+	defaultFrameBytes  = 64 << 20
+	defaultQueueOps    = 4096
+	defaultLeaseShare  = 0.25
+	indexBytesPerBlock = 96 // table and eviction order, at the worst load
+)
+
+func (o *Options) setDefaults() {
+	setDefault(&o.IndexMemoryMaxBytes, defaultIndexMemory)
+	setDefault(&o.FrameBytes, defaultFrameBytes)
+	setDefault(&o.QueueDepth, 32)
+	setDefault(&o.QueueOps, defaultQueueOps)
+	setDefault(&o.SyncInterval, time.Second)
+	setDefault(&o.LeaseMax, 60*time.Second)
+	setDefault(&o.LeaseShare, defaultLeaseShare)
+	setDefault(&o.LockWait, 5*time.Second)
+	if o.NewPolicy == nil {
+		o.NewPolicy = func(most int) evict.Policy { return evict.NewLRU(most) }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports the first option that is out of range or contradicts another.
+func (o Options) Validate() error {
+	o.setDefaults()
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
+	}
+	switch {
+	case o.Dir == "" && o.Device == nil:
+		return bad("no directory given")
+	case (o.Device == nil) != (o.IndexFS == nil):
+		return bad("Device and IndexFS go together")
+	case o.CapacityBytes < 0 || o.SegmentBytes < 0:
+		return bad("negative capacity %d or segment size %d", o.CapacityBytes, o.SegmentBytes)
+	case o.SegmentBytes > segmentBytesMax:
+		return bad("segment size %d is more than %d", o.SegmentBytes, segmentBytesMax)
+	case o.IndexMemoryMaxBytes < 1<<20:
+		return bad("index memory %d is less than 1 MiB", o.IndexMemoryMaxBytes)
+	case o.FrameBytes < 2*BlockBytesMin:
+		return bad("frame memory %d cannot hold two blocks", o.FrameBytes)
+	case o.QueueDepth < 1 || o.QueueOps < 32 || o.QueueDepth > o.QueueOps:
+		return bad("queue depth %d and queue length %d: want 1 <= depth <= length and length >= 32", o.QueueDepth, o.QueueOps)
+	case o.SyncInterval < time.Millisecond:
+		return bad("sync interval %v is less than 1ms", o.SyncInterval)
+	case o.LeaseMax < 0 || o.LeaseShare < 0 || o.LeaseShare > 1:
+		return bad("lease time %v or share %v", o.LeaseMax, o.LeaseShare)
+	}
+	return nil
 }

@@ -232,7 +232,7 @@ func (s *Store) openSlotLocked(p Place) {
 // unpinLocked ends one read of a slot. ref, place and position are those
 // captured when the read was pinned.
 func (s *Store) unpinLocked(ref table.Ref, place Place, position uint64) {
-	if rec := s.table.At(ref); rec.State == statePresent && rec.Position == position && Place(rec.Place) == place {
+	if rec := s.table.Peek(ref); rec != nil && rec.State == statePresent && rec.Position == position && Place(rec.Place) == place {
 		rec.Pins--
 		return
 	}

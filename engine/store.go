@@ -1,3 +1,6 @@
+// Package engine is one store: fixed-size KV blocks on one drive, put in chain
+// order, found by prefix, read with a deadline, and never answered wrong. See
+// docs/architecture.md for how it works and docs/format for its bytes.
 package engine
 
 import (

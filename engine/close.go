@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spillway-kv/spillway/engine/evict"
+)
+
+// abandon releases what a failed open had built.
+func (s *Store) abandon() error {
+	var errs []error
+	if s.wal != nil {
+		errs = append(errs, s.wal.Close())
+	}
+	if s.apply.done != nil {
+		s.apply.stop()
+	}
+	if s.index != nil {
+		errs = append(errs, s.index.close())
+	}
+	return errors.Join(append(errs, s.releaseAll())...)
+}
+
+// releaseAll closes the files and gives the memory back.
+func (s *Store) releaseAll() error {
+	var errs []error
+	for _, g := range s.segments {
+		errs = append(errs, g.closeOnce())
+	}
+	for _, g := range s.removals {
+		errs = append(errs, g.closeOnce())
+	}
+	errs = append(errs, s.dev.Close())
+	for _, ns := range s.namespaces {
+		evict.Free(ns.policy)
+	}
+	if s.table != nil {
+		s.table.Free()
+	}
+	if s.frames != nil {
+		s.frames.Free()
+	}
+	return errors.Join(errs...)
+}
+
+// Close waits for the calls and transfers in flight, makes everything durable
+// and releases the directory. Calls begun later answer ErrClosed.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closing {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.closing = true
+	s.mu.Unlock()
+	s.calls.Wait()
+
+	close(s.keep.stop)
+	<-s.keep.done
+	close(s.commit.stop)
+	<-s.commit.done
+	var errs []error
+	if err := s.wal.Close(); err != nil {
+		errs = append(errs, fmt.Errorf("close the log: %w", err))
+	}
+	s.apply.stop()
+	if err := s.index.close(); err != nil {
+		errs = append(errs, fmt.Errorf("close the index: %w", err))
+	}
+	s.mu.Lock()
+	if s.health != nil {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrReadOnly, s.health))
+	}
+	s.mu.Unlock()
+	return errors.Join(append(errs, s.releaseAll())...)
+}
