@@ -67,7 +67,11 @@ func (h *history) open(dev device.Device) *Log {
 		return h.died("list", err) // it died at the end of the recovery
 	}
 	h.check(records, found)
-	l, err := Open(dev, h.opts, found.Last+1)
+	o := h.opts
+	if h.rng.IntN(3) == 0 { // the owner makes its index durable before Open, else after
+		h.index, o.Trimmed = found.Last, found.Last
+	}
+	l, err := Open(dev, o, found.Last+1)
 	if err != nil {
 		return h.died("open", err)
 	}

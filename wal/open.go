@@ -11,9 +11,9 @@ import (
 
 // Open starts a new log file whose first record gets position next, and the
 // writer goroutine. After Recover next is Recovered.Last + 1. The records of
-// older files are kept until Trim covers them; a caller whose index is durable
-// calls Trim(next - 1) at once. Until the files in use fit in FilesMax again
-// Append answers ErrUntrimmed.
+// older files are kept until Trim, or Options.Trimmed, covers them; a caller
+// whose index is durable trims up to next - 1 at once. Until the files in use
+// fit in FilesMax again Append answers ErrUntrimmed.
 //
 // Open creates all FilesMax files, so that a log that runs needs no more space.
 // If there is not enough of it, Open makes do with two. It refuses files of
@@ -105,7 +105,7 @@ func takeSurvey(dev device.Device, o Options, next Position) (survey, error) {
 	if err != nil {
 		return sv, err
 	}
-	limit := next // a file whose first position is not below holds nothing
+	limit := next // a file holds records from its first position up to here
 	for _, number := range slices.Backward(numbers) {
 		found, err := s.scan(number, false)
 		if err != nil {
@@ -114,6 +114,8 @@ func takeSurvey(dev device.Device, o Options, next Position) (survey, error) {
 		sv.nextNumber = max(sv.nextNumber, number+1, found.other+1)
 		f := logFile{number, found.first, found.size}
 		switch {
+		case limit-1 <= o.Trimmed:
+			sv.free = append(sv.free, f)
 		case found.first != 0 && found.first < limit:
 			sv.used = append(sv.used, f)
 			limit = found.first

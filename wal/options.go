@@ -19,9 +19,13 @@ type Options struct {
 	// multiple of 4 KiB.
 	FileBytes int64
 	// FilesMax is the number of files, all of them created by Open: the log
-	// takes FileBytes * FilesMax, and up to two files more between Open and the
-	// first Trim. Default 4, 2 to 1024.
+	// takes FileBytes * FilesMax. If Open finds all of them in use, see Trimmed,
+	// it takes up to two files more until the first Trim. Default 4, 2 to 1024.
 	FilesMax int
+	// Trimmed is a Trim ahead of Open: Open may reuse files of which no record
+	// above it is needed, and so needs no new space. A caller whose index is
+	// durable after Recover sets it to Recovered.Last. Default 0.
+	Trimmed Position
 	// PendingMaxBytes bounds the memory of records not yet written; one record
 	// is always accepted. Default 8 MiB, at least 64 KiB.
 	PendingMaxBytes int
