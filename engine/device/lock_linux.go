@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +18,14 @@ const (
 	holderMaxBytes = 256
 )
 
-// lockDir takes the directory's lock and returns the file that holds it until
-// closed. It is a lock of the open file description: it excludes a second
+// lockDir takes the directory's lock, which the returned file and handle hold
+// until closed. It is a lock of the open file description: it excludes a second
 // opening in the same process as well, follows the inode through links and
 // bind mounts, and dies with the process.
-func lockDir(root *os.Root, dir string, wait time.Duration) (*os.File, error) {
+func lockDir(root *os.Root, handle *os.File, dir string, wait time.Duration) (*os.File, error) {
 	deadline := time.Now().Add(wait)
 	for {
-		f, err := tryLock(root)
+		f, err := tryLock(root, handle)
 		if err == nil {
 			return f, nil
 		}
@@ -47,7 +46,7 @@ type heldError struct{ holder string }
 
 func (e *heldError) Error() string { return "held by " + e.holder }
 
-func tryLock(root *os.Root) (_ *os.File, err error) {
+func tryLock(root *os.Root, handle *os.File) (_ *os.File, err error) {
 	f, err := root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
 		return nil, err
@@ -65,18 +64,11 @@ func tryLock(root *os.Root) (_ *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whoever removed the name between our open and our lock made room for a
-	// second holder: only a lock on what the name means now counts.
-	mine, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	named, err := root.Stat(lockName)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err != nil || !os.SameFile(mine, named) {
-		return nil, &heldError{"another process that is just starting"}
+	// The directory itself is locked as well, against a second holder after
+	// somebody removed the lock file. Where directories cannot be locked, the
+	// file's lock has to do.
+	if retry(func() error { return unix.Flock(int(handle.Fd()), unix.LOCK_EX|unix.LOCK_NB) }) == unix.EWOULDBLOCK {
+		return nil, &heldError{"a process whose lock file was removed"}
 	}
 	return f, writeHolder(f)
 }

@@ -26,7 +26,7 @@ type psync struct {
 	dir     string
 	options Options
 	root    *os.Root // the directory; every name is resolved beneath it
-	handle  *os.File // the directory itself, for fsync and statfs
+	handle  *os.File // the directory itself, for fsync, statfs and its lock
 	lock    *os.File
 	facts   Facts
 	punch   bool // fallocate can punch holes
@@ -102,7 +102,7 @@ func (d *psync) open() (err error) {
 			Problem: "this file system is not known to keep the promises of direct I/O",
 			Remedy:  "use a directory on ext4 or XFS, or allow other file systems (AnyFileSystem)"}
 	}
-	if d.lock, err = lockDir(d.root, d.dir, d.options.LockWait); err != nil {
+	if d.lock, err = lockDir(d.root, d.handle, d.dir, d.options.LockWait); err != nil {
 		return err
 	}
 	if err = d.removeLeftovers(); err != nil {
@@ -111,16 +111,16 @@ func (d *psync) open() (err error) {
 	return d.probe()
 }
 
-// release closes what open opened, the lock last.
+// release closes what open opened; nothing is written through any of it.
 func (d *psync) release() {
+	if d.root != nil {
+		_ = d.root.Close()
+	}
 	if d.handle != nil {
-		_ = d.handle.Close() // nothing is written through it
+		_ = d.handle.Close()
 	}
 	if d.lock != nil {
 		_ = d.lock.Close()
-	}
-	if d.root != nil {
-		_ = d.root.Close()
 	}
 }
 

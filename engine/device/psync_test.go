@@ -211,6 +211,60 @@ func TestFullDisk(t *testing.T) {
 	closeDevice(t, d)
 }
 
+// TestFullExt4 is TestFullDisk with direct I/O.
+func TestFullExt4(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 16<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%q: %v %s", command, err, out)
+		}
+	}
+	defer func() {
+		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+			t.Errorf("umount: %v %s", err, out)
+		}
+	}()
+	d := openDir(t, dir, device.Options{})
+	if _, err := d.Create("big", 64<<20); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Create of 64 MiB in 16 MiB: %v", err)
+	}
+	if names, err := d.List(); err != nil || len(names) != 0 {
+		t.Errorf("a failed Create left %q, %v", names, err)
+	}
+	var sizes int64
+	for size := int64(8 << 20); size >= 1<<10; size /= 2 { // until nothing is free
+		f, err := d.Create(fmt.Sprint("f", size), size)
+		if errors.Is(err, syscall.ENOSPC) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes += size
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if space, err := d.Space(); err != nil || space.FreeBytes > 16<<10 {
+		t.Errorf("after %d bytes of files %+v, %v", sizes, space, err)
+	}
+	closeDevice(t, d)
+	d = openDir(t, dir, device.Options{})
+	if f := d.Facts(); !f.Direct || !f.Preallocate {
+		t.Errorf("facts of a full directory: %+v", f)
+	}
+	closeDevice(t, d)
+}
+
 func wantInUse(t *testing.T, dir string, pid int) {
 	t.Helper()
 	d, err := device.OpenDir(dir, device.Options{AnyFileSystem: true, BufferedIO: true, LockWait: time.Millisecond})
@@ -235,6 +289,25 @@ func TestLockOneProcess(t *testing.T) {
 	wantInUse(t, link, os.Getpid())
 	if err := d.WriteFile("works", []byte("still")); err != nil {
 		t.Error(err)
+	}
+	closeDevice(t, d)
+	closeDevice(t, openDir(t, dir, device.Options{}))
+}
+
+// TestLockFileRemoved: removing the lock file makes no room for a second holder.
+func TestLockFileRemoved(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir, device.Options{})
+	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	second, err := device.OpenDir(dir, device.Options{AnyFileSystem: true, BufferedIO: true, LockWait: time.Nanosecond})
+	var inUse *device.InUseError
+	if !errors.As(err, &inUse) || !strings.Contains(err.Error(), "lock file was removed") {
+		t.Errorf("second opening: %v", err)
+	}
+	if err == nil {
+		closeDevice(t, second)
 	}
 	closeDevice(t, d)
 	closeDevice(t, openDir(t, dir, device.Options{}))

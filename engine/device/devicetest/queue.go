@@ -253,6 +253,9 @@ func testDeviceCloseWaits(r *rig) {
 		_ = r.d.Close() // may object to the open file
 		return nil
 	})
+	late := read(f, 0, r.buffer(r.unit))
+	r.do(late)
+	r.wantIs("Submit on a closed device, to an open file", late.Err, device.ErrClosed)
 	_ = f.Close()
 }
 
