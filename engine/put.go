@@ -71,7 +71,6 @@ func (b *putBatch) run() {
 		if len(chunk) > 0 {
 			if !b.write(chunk) {
 				b.lateAll()
-				return
 			}
 			patience.Reset(putWaitMax)
 			continue
@@ -79,18 +78,18 @@ func (b *putBatch) run() {
 		if len(b.todo) == 0 {
 			break
 		}
-		if b.opts.DropIfBusy {
-			b.dropAll(ErrNoSpace)
+		if err := b.hopeless(); err != nil {
+			b.dropAll(err)
 			break
 		}
 		select {
 		case <-progress:
 		case <-b.late:
 			b.lateAll()
-			return
 		case <-patience.C:
 			b.dropAll(ErrNoSpace)
 		}
+		b.s.stopWaiting()
 	}
 	if b.opts.Durability == Durable && b.newest > 0 {
 		b.awaitDurable()
@@ -99,6 +98,21 @@ func (b *putBatch) run() {
 
 // putWaitMax bounds how long a put without a deadline waits for its next slot.
 const putWaitMax = 10 * time.Second
+
+// hopeless says why waiting for a slot makes no sense: the caller does not want
+// to, or the namespace has no segment and the file system gives it none.
+func (b *putBatch) hopeless() error {
+	if b.opts.DropIfBusy {
+		return fmt.Errorf("%w at once", ErrNoSpace)
+	}
+	s := b.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b.ns.segments) == 0 && time.Now().Before(s.growthStop) && s.segmentToTakeLocked(b.ns) == nil {
+		return fmt.Errorf("%w: %w", ErrNoSpace, s.growthError)
+	}
+	return nil
+}
 
 // claim walks the unanswered items, tail first: present ones are answered,
 // absent ones get a slot and a transfer. It stops where no slot, frame or
@@ -127,6 +141,9 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 		// outcome decides; go on with the others.
 	}
 	b.todo = rest
+	if len(chunk) == 0 && len(rest) > 0 && !b.opts.DropIfBusy {
+		s.waiting++
+	}
 	return chunk, progress
 }
 
@@ -248,14 +265,23 @@ func (b *putBatch) awaitDurable() {
 	}
 }
 
-// lateAll answers Late for the items whose memory no transfer uses.
+// lateAll answers Late for the items whose memory no transfer uses. What was
+// stored before is acknowledged only as far as it needs no more waiting.
 func (b *putBatch) lateAll() {
 	for _, i := range b.todo {
 		b.items[i].Status = Late
 		b.opts.Released(i)
 	}
 	b.todo = nil
+	b.late = passed
 }
+
+// passed is a deadline that lies behind.
+var passed = func() <-chan time.Time {
+	c := make(chan time.Time)
+	close(c)
+	return c
+}()
 
 func (b *putBatch) dropAll(cause error) {
 	for _, i := range b.todo {

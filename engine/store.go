@@ -52,31 +52,32 @@ type Store struct {
 	// transfersMax leaves room in the device's queue for syncs and the log.
 	transfersMax int
 
-	mu         sync.Mutex
-	closing    bool
-	calls      sync.WaitGroup // calls and transfers in flight; Add under mu while !closing
-	health     error          // nil, or why the store is read-only
-	file       storeFile      // what the store file says
-	namespaces []*Namespace   // by number-1
-	segments   map[uint32]*segment
-	nextNumber uint32 // of the next segment
-	useClock   uint64
-	waiting    int       // batches that wait for transfers or frames
-	transfers  int       // block transfers queued or in flight; at most transfersMax
-	costBytes  int64     // budget taken by segments, the leaving ones included
-	growthStop time.Time // no new segment before this: the file system was full
-	table      *table.Table
-	zombiePins map[Place]int // reads in flight on slots whose block is gone
-	mismatches map[Place]uint64
-	inflight   map[table.Ref]*readOp // framed reads that others may join
-	leases     leaseBook
-	freeQueue  []freeBatch    // free records appended, not yet durable; by position
-	suspects   []suspectRange // unsynced at an unclean stop
-	synced     uint64         // positions whose data and record are on stable media
-	logSynced  uint64         // positions whose record is on stable media
-	progress   chan struct{}  // closed and replaced when a slot, a sync or a put ends
-	counters   Counters
-	removals   []*segment // detached, to be unlinked by the keeper
+	mu          sync.Mutex
+	closing     bool
+	calls       sync.WaitGroup // calls and transfers in flight; Add under mu while !closing
+	health      error          // nil, or why the store is read-only
+	file        storeFile      // what the store file says
+	namespaces  []*Namespace   // by number-1
+	segments    map[uint32]*segment
+	nextNumber  uint32 // of the next segment
+	useClock    uint64
+	waiting     int       // batches that wait for transfers, frames or slots
+	transfers   int       // block transfers queued or in flight; at most transfersMax
+	costBytes   int64     // budget taken by segments, the leaving ones included
+	growthStop  time.Time // no new segment before this: the file system was full
+	growthError error     // why growth stopped
+	table       *table.Table
+	zombiePins  map[Place]int // reads in flight on slots whose block is gone
+	mismatches  map[Place]uint64
+	inflight    map[table.Ref]*readOp // framed reads that others may join
+	leases      leaseBook
+	freeQueue   []freeBatch    // free records appended, not yet durable; by position
+	suspects    []suspectRange // unsynced at an unclean stop
+	synced      uint64         // positions whose data and record are on stable media
+	logSynced   uint64         // positions whose record is on stable media
+	progress    chan struct{}  // closed and replaced when a slot, a sync or a put ends
+	counters    Counters
+	removals    []*segment // detached, to be unlinked by the keeper
 
 	commit committer
 	keep   keeper
