@@ -16,10 +16,12 @@
 package devicetest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,16 +268,18 @@ func differsAt(b []byte, offset int64, version uint64) int {
 
 // notAll is the index of the first byte of b that is not value, or -1.
 func notAll(b []byte, value byte) int {
-	for i, have := range b {
-		if have != value {
-			return i
-		}
+	if bytes.Count(b, []byte{value}) == len(b) {
+		return -1
 	}
-	return -1
+	return slices.IndexFunc(b, func(have byte) bool { return have != value })
 }
 
 func set(b []byte, value byte) {
-	for i := range b {
-		b[i] = value
+	if len(b) == 0 {
+		return
+	}
+	b[0] = value
+	for done := 1; done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
 	}
 }
