@@ -133,7 +133,7 @@ func (s *Store) addSegment(ns *Namespace) error {
 	defer s.wakeUnlock()
 	if err != nil {
 		s.costBytes -= cost
-		s.growthStop = time.Now().Add(growthPause)
+		s.growthStop, s.growthError = time.Now().Add(growthPause), err
 		return fmt.Errorf("%w (the store goes on with the segments it has)", err)
 	}
 	g := newSegment(h, f)

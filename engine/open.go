@@ -144,7 +144,7 @@ func (s *Store) openStoreFile() error {
 			return fmt.Errorf("%w: %s is empty; a capacity is needed to create a store", ErrNotAStore, s.opts.Dir)
 		}
 		l := newLayout(capacity, s.opts.SegmentBytes)
-		if err := l.check(); err != nil {
+		if err := errors.Join(l.check(), s.checkRoom(capacity)); err != nil {
 			return err
 		}
 		var id [16]byte
@@ -168,6 +168,19 @@ func (s *Store) openStoreFile() error {
 	s.file = *f
 	s.id = f.storeID()
 	s.layout = layout{capacityBytes: f.CapacityBytes, segmentBytes: f.SegmentBytes, logFileBytes: f.LogFileBytes}
+	return nil
+}
+
+// checkRoom refuses a new store that the file system could not hold.
+func (s *Store) checkRoom(capacityBytes int64) error {
+	space, err := s.dev.Space()
+	if err != nil {
+		return err
+	}
+	if space.FreeBytes < capacityBytes {
+		return fmt.Errorf("%w: cannot reserve %d bytes in %s: the file system has %d free; give a smaller capacity or make room",
+			ErrNoSpace, capacityBytes, s.opts.Dir, space.FreeBytes)
+	}
 	return nil
 }
 
