@@ -9,27 +9,23 @@ func (t *Table) Insert(id ID) (Ref, error) {
 	if t.live == t.maxBlocks {
 		return 0, ErrFull
 	}
-	part, i := t.buckets.home(id.Lo)
-	p := &t.buckets.partitions[part]
-	if count := int(p.mask) + 1; int(p.entries) == entriesMax(count) {
+	b := &t.buckets
+	p := b.partitionOf(id.Lo)
+	if count := p.buckets(); int(p.entries) == entriesMax(count) {
 		if count == bucketsMax {
 			return 0, ErrFull
 		}
-		t.buckets.grow(part, t.records)
-		_, i = t.buckets.home(id.Lo)
+		b.grow(id.Lo, t.records)
 	}
-	tag, mask := tagOf(id), uint64(p.mask)
-	at := t.buckets.at(part, i)
-	for *at != 0 {
-		if uint32(*at>>32) == tag && t.records[refOf(*at)].ID == id {
+	tag, place := tagOf(id), b.home(id.Lo)
+	for ; b.all[place] != 0; place = b.next(place) {
+		if bucket := b.all[place]; tagIn(bucket) == tag && t.records[refOf(bucket)].ID == id {
 			panic(fmt.Sprintf("table: ID %016x%016x inserted twice", id.Hi, id.Lo))
 		}
-		i = (i + 1) & mask
-		at = t.buckets.at(part, i)
 	}
 	ref := t.takeRecord()
 	t.records[ref] = Record{ID: id, link: linkLive}
-	*at = pack(tag, ref)
+	b.all[place] = pack(tag, ref)
 	p.entries++
 	t.live++
 	return ref, nil
@@ -40,44 +36,36 @@ func (t *Table) Insert(id ID) (Ref, error) {
 func (t *Table) Remove(ref Ref) {
 	r := t.At(ref)
 	want := pack(tagOf(r.ID), ref)
-	part, i := t.buckets.home(r.ID.Lo)
-	p := &t.buckets.partitions[part]
-	for {
-		bucket := *t.buckets.at(part, i)
-		if bucket == want {
-			break
-		}
-		if bucket == 0 {
+	b := &t.buckets
+	place := b.home(r.ID.Lo)
+	for ; b.all[place] != want; place = b.next(place) {
+		if b.all[place] == 0 {
 			panic(fmt.Sprintf("table: the ID of record %d was changed", ref))
 		}
-		i = (i + 1) & uint64(p.mask)
 	}
-	t.closeGap(part, i)
+	t.closeGap(place)
+	b.partitionOf(r.ID.Lo).entries--
 	*r = Record{link: t.free}
 	t.free = uint32(ref)
-	p.entries--
 	t.live--
 }
 
-// closeGap empties bucket gap and moves back every follower that would no
-// longer be found across the hole: one whose home lies at or before the hole.
-// Positions are compared as distances to the follower, so that a cluster may
-// wrap around the end of the partition.
-func (t *Table) closeGap(part, gap uint64) {
-	mask := uint64(t.buckets.partitions[part].mask)
-	hole := t.buckets.at(part, gap)
-	for i := (gap + 1) & mask; ; i = (i + 1) & mask {
-		at := t.buckets.at(part, i)
-		if *at == 0 {
-			break
-		}
-		_, home := t.buckets.home(t.records[refOf(*at)].ID.Lo)
-		if (i-home)&mask >= (i-gap)&mask {
-			*hole = *at
-			hole, gap = at, i
+// closeGap empties a bucket and moves back every follower that would no longer
+// be found across the hole: one whose home lies at or before the hole. Places
+// are compared by their distance to the follower, so that a cluster may wrap
+// around the end of the partition.
+func (t *Table) closeGap(hole uint64) {
+	b := &t.buckets
+	mask := uint64(b.partitionOf(hole).buckets() - 1)
+	for place := b.next(hole); b.all[place] != 0; place = b.next(place) {
+		home := b.home(t.records[refOf(b.all[place])].ID.Lo)
+		at := b.indexOf(place)
+		if (at-b.indexOf(home))&mask >= (at-b.indexOf(hole))&mask {
+			b.all[hole] = b.all[place]
+			hole = place
 		}
 	}
-	*hole = 0
+	b.all[hole] = 0
 }
 
 func (t *Table) takeRecord() Ref {

@@ -6,23 +6,17 @@ package table
 const groupSize = 64
 
 // Find returns the record's number of a block, 0 if it is not in the table.
-func (t *Table) Find(id ID) Ref {
-	part, i := t.buckets.home(id.Lo)
-	return t.findFrom(part, i, id)
-}
+func (t *Table) Find(id ID) Ref { return t.findFrom(t.buckets.home(id.Lo), id) }
 
-// findFrom searches the cluster of a partition from bucket i on.
-func (t *Table) findFrom(part, i uint64, id ID) Ref {
-	tag, mask := tagOf(id), uint64(t.buckets.partitions[part].mask)
-	for ; ; i = (i + 1) & mask {
-		bucket := *t.buckets.at(part, i)
-		if bucket == 0 {
-			return 0
-		}
-		if uint32(bucket>>32) == tag && t.records[refOf(bucket)].ID == id {
+// findFrom searches from a place on. The ID must not lie before it.
+func (t *Table) findFrom(place uint64, id ID) Ref {
+	b, tag := &t.buckets, tagOf(id)
+	for ; b.all[place] != 0; place = b.next(place) {
+		if bucket := b.all[place]; tagIn(bucket) == tag && t.records[refOf(bucket)].ID == id {
 			return refOf(bucket)
 		}
 	}
+	return 0
 }
 
 // FindBatch answers Find for every id in refs, which must be as long as ids.
@@ -42,28 +36,24 @@ func (t *Table) FindBatch(ids []ID, refs []Ref) {
 // findGroup works in three passes of independent loads: the home buckets, then
 // the candidates by tag, then the records that confirm them.
 func (t *Table) findGroup(ids []ID, refs []Ref) {
-	var first [groupSize]uint64 // what the home bucket holds
-	var place [groupSize]uint64 // where the search stands
+	b := &t.buckets
+	var first [groupSize]uint64  // what the home bucket holds
+	var places [groupSize]uint64 // where the search stands
 	for i := range ids {
-		part, home := t.buckets.home(ids[i].Lo)
-		first[i], place[i] = *t.buckets.at(part, home), home
+		places[i] = b.home(ids[i].Lo)
+		first[i] = b.all[places[i]]
 	}
 	for i := range ids {
-		tag, bucket := tagOf(ids[i]), first[i]
-		if bucket != 0 && uint32(bucket>>32) != tag {
-			part := ids[i].Lo & uint64(len(t.buckets.partitions)-1)
-			mask := uint64(t.buckets.partitions[part].mask)
-			for bucket != 0 && uint32(bucket>>32) != tag {
-				place[i] = (place[i] + 1) & mask
-				bucket = *t.buckets.at(part, place[i])
-			}
+		tag, bucket, place := tagOf(ids[i]), first[i], places[i]
+		for bucket != 0 && tagIn(bucket) != tag {
+			place = b.next(place)
+			bucket = b.all[place]
 		}
-		refs[i] = refOf(bucket)
+		refs[i], places[i] = refOf(bucket), place
 	}
 	for i := range ids {
 		if refs[i] != 0 && t.records[refs[i]].ID != ids[i] { // another ID of this tag
-			part := ids[i].Lo & uint64(len(t.buckets.partitions)-1)
-			refs[i] = t.findFrom(part, place[i], ids[i])
+			refs[i] = t.findFrom(places[i], ids[i])
 		}
 	}
 }

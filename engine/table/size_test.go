@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"testing"
@@ -16,21 +17,23 @@ import (
 const bytesPerBlockMax = 88
 
 func TestBytesPerBlock(t *testing.T) {
-	for _, million := range []int{1_000_000, 1 << 20} {
-		small, large := filled(t, million), filled(t, 4*million)
-		slope := float64(large.ResidentBytes()-small.ResidentBytes()) / float64(3*million)
-		t.Logf("from %d to %d blocks: %.1f bytes per block", million, 4*million, slope)
-		if slope > bytesPerBlockMax {
-			t.Errorf("%.1f bytes per block, want at most %d", slope, bytesPerBlockMax)
+	const million = 1_000_000
+	tab := newTable(t, 4*million)
+	rnd := rand.New(rand.NewPCG(idSeed, 0))
+	var resident [5]int64 // at so many million blocks
+	for tab.Len() < 4*million {
+		mustInsert(t, tab, ID{rnd.Uint64(), rnd.Uint64()})
+		if tab.Len()%million == 0 {
+			resident[tab.Len()/million] = tab.ResidentBytes()
 		}
-		for blocks, tab := range map[int]*Table{million: small, 4 * million: large} {
-			if tab.ResidentBytes() > MemoryBytes(blocks) {
-				t.Errorf("%d bytes resident at %d blocks, MemoryBytes %d",
-					tab.ResidentBytes(), blocks, MemoryBytes(blocks))
-			}
-		}
-		small.Free()
-		large.Free()
+	}
+	slope := float64(resident[4]-resident[1]) / (3 * million)
+	t.Logf("from 1 M to 4 M blocks: %.1f bytes per block", slope)
+	if slope > bytesPerBlockMax {
+		t.Errorf("%.1f bytes per block, want at most %d", slope, bytesPerBlockMax)
+	}
+	if most := MemoryBytes(4 * million); resident[4] > most || resident[4] < most*9/10 {
+		t.Errorf("%d bytes resident, MemoryBytes says at most %d", resident[4], most)
 	}
 }
 
@@ -162,6 +165,7 @@ func BenchmarkResident(b *testing.B) {
 
 func residentBytes(b *testing.B) int64 {
 	b.Helper()
+	debug.FreeOSMemory() // the heap's garbage is not the table's
 	statm, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		b.Skipf("no /proc: %v", err)

@@ -13,8 +13,8 @@
 // partition takes well under a millisecond.
 //
 // IDs are uniformly random already (a truncated SHA-256), so the table does not
-// hash: the low bits of ID.Lo choose the partition, the next ones the bucket,
-// and the high half of ID.Hi is the tag.
+// hash: the low bits of ID.Lo choose partition and bucket, the high half of ID.Hi
+// is the tag.
 //
 // A Table has no lock of its own: the store's lock guards it. Find, FindBatch,
 // At, Len, Each and ResidentBytes only read and may run in parallel with each
@@ -150,5 +150,7 @@ func (t *Table) Free() {
 func tagOf(id ID) uint32 { return uint32(id.Hi >> 32) }
 
 func pack(tag uint32, ref Ref) uint64 { return uint64(tag)<<32 | uint64(ref) }
+
+func tagIn(bucket uint64) uint32 { return uint32(bucket >> 32) }
 
 func refOf(bucket uint64) Ref { return Ref(uint32(bucket)) }

@@ -41,6 +41,11 @@ func TestInsertStopsAtMaxBlocks(t *testing.T) {
 	}
 }
 
+// inPartition is a Lo whose home is bucket i of a partition.
+func inPartition(i, part, partitions uint64) uint64 {
+	return (i/rowBuckets*partitions+part)*rowBuckets + i%rowBuckets
+}
+
 // IDs that are not random fill one partition; it grows to its last size, then
 // refuses, and the others do not notice.
 func TestOnePartitionFills(t *testing.T) {
@@ -50,15 +55,15 @@ func TestOnePartitionFills(t *testing.T) {
 		t.Fatalf("%d partitions, want 8", partitions)
 	}
 	for i := range uint64(entriesMax(bucketsMax)) {
-		mustInsert(t, tab, ID{i << 32, i/2*partitions + 3})
+		mustInsert(t, tab, ID{i << 32, inPartition(i/2, 3, partitions)})
 	}
-	if _, err := tab.Insert(ID{1, 1<<40 + 3}); !errors.Is(err, ErrFull) {
+	if _, err := tab.Insert(ID{1, 1<<40 + 3<<rowBits}); !errors.Is(err, ErrFull) {
 		t.Fatalf("err = %v, want ErrFull", err)
 	}
-	mustInsert(t, tab, ID{1, 1<<40 + 2})
+	mustInsert(t, tab, ID{1, 1<<40 + 2<<rowBits})
 	checkShape(t, tab)
 	for i := range uint64(entriesMax(bucketsMax)) {
-		if got := tab.Find(ID{i << 32, i/2*partitions + 3}); uint64(got) != i+1 {
+		if got := tab.Find(ID{i << 32, inPartition(i/2, 3, partitions)}); uint64(got) != i+1 {
 			t.Fatalf("Find of ID %d = %d", i, got)
 		}
 	}
@@ -138,7 +143,8 @@ func genID(t *rapid.T) ID {
 	above := rapid.Uint64Range(0, 3).Draw(t, "above") << 20 // same home in every array
 	tag := rapid.Uint64Range(0, 1).Draw(t, "tag")
 	low := rapid.Uint64Range(0, 2).Draw(t, "low")
-	return ID{Hi: tag<<32 | low, Lo: uint64(home) ^ above}
+	row := rapid.Uint64Range(0, 1).Draw(t, "row") << rowBits // or partition, if there are some
+	return ID{Hi: tag<<32 | low, Lo: uint64(home) ^ above ^ row}
 }
 
 func (m *machine) insert(t *rapid.T, id ID) {
@@ -257,7 +263,7 @@ func TestAgainstMap(t *testing.T) {
 // homes wrap around the end of the bucket array.
 func TestEveryClusterShape(t *testing.T) {
 	const n = 5
-	homes := []uint64{bucketsMin - 2, bucketsMin - 1, 0, 1}
+	homes := []uint64{rowBuckets - 2, rowBuckets - 1, 0, 1}
 	for shape := range 1 << (2 * n) { // every choice of n homes
 		for victim := range n {
 			tab, err := New(n)
@@ -297,7 +303,7 @@ func checkShape(t fataler, tab *Table) {
 	t.Helper()
 	entries, buckets := 0, 0
 	for part, p := range tab.buckets.partitions {
-		buckets += int(p.mask) + 1
+		buckets += p.buckets()
 		entries += checkPartition(t, tab, uint64(part))
 	}
 	if entries != tab.live || buckets != tab.buckets.count {
@@ -316,30 +322,30 @@ func checkShape(t fataler, tab *Table) {
 
 func checkPartition(t fataler, tab *Table, part uint64) (entries int) {
 	t.Helper()
-	mask := uint64(tab.buckets.partitions[part].mask)
-	for i := range mask + 1 {
-		b := *tab.buckets.at(part, i)
-		if b == 0 {
+	b, p := &tab.buckets, tab.buckets.partitions[part]
+	for i := range uint64(p.buckets()) {
+		place := inPartition(i, part, uint64(len(b.partitions)))
+		if b.indexOf(place) != i || b.indexOf(b.next(place)) != (i+1)%uint64(p.buckets()) ||
+			b.partitionOf(place) != &b.partitions[part] || b.partitionOf(b.next(place)) != &b.partitions[part] {
+			t.Fatalf("bucket %d/%d: wrong index, neighbour or partition", part, i)
+		}
+		bucket := b.all[place]
+		if bucket == 0 {
 			continue
 		}
 		entries++
-		r := tab.records[refOf(b)]
-		if r.link != linkLive || b != pack(tagOf(r.ID), refOf(b)) {
-			t.Fatalf("bucket %d/%d = %#x does not fit its record %+v", part, i, b, r)
+		r := tab.records[refOf(bucket)]
+		if r.link != linkLive || bucket != pack(tagOf(r.ID), refOf(bucket)) {
+			t.Fatalf("bucket %d/%d = %#x does not fit its record %+v", part, i, bucket, r)
 		}
-		homePart, at := tab.buckets.home(r.ID.Lo)
-		if homePart != part {
-			t.Fatalf("entry in partition %d belongs to %d", part, homePart)
-		}
-		for ; at != i; at = (at + 1) & mask {
-			if *tab.buckets.at(part, at) == 0 {
-				t.Fatalf("entry in bucket %d/%d is cut off by the empty bucket %d", part, i, at)
+		for at, steps := b.home(r.ID.Lo), 0; at != place; at, steps = b.next(at), steps+1 {
+			if b.all[at] == 0 || steps == p.buckets() {
+				t.Fatalf("entry in bucket %d/%d is cut off by the one at %d", part, i, at)
 			}
 		}
 	}
-	if entries != int(tab.buckets.partitions[part].entries) || entries > entriesMax(int(mask)+1) {
-		t.Fatalf("%d entries in %d buckets of partition %d, counted %d",
-			entries, mask+1, part, tab.buckets.partitions[part].entries)
+	if entries != int(p.entries) || entries > entriesMax(p.buckets()) {
+		t.Fatalf("%d entries in %d buckets of partition %d, counted %d", entries, p.buckets(), part, p.entries)
 	}
 	return entries
 }
