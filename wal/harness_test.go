@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -113,6 +114,22 @@ type tap struct {
 	during   bool
 	strike   func()
 	bad      func(*device.Op) bool // reads that end in EIO
+	trail    []string              // everything that changes the medium, in order
+}
+
+func (d *tap) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trail = append(d.trail, fmt.Sprintf(format, args...))
+}
+
+// takeTrail returns and forgets the trail.
+func (d *tap) takeTrail() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	trail := d.trail
+	d.trail = nil
+	return trail
 }
 
 func (d *tap) count() (strikeNow bool) {
@@ -135,8 +152,10 @@ func (d *tap) Submit(ops []*device.Op) {
 		switch op.Kind {
 		case device.Write:
 			d.writes++
+			d.trail = append(d.trail, fmt.Sprintf("write %s %d", op.File.Name(), op.Offset))
 		case device.Sync:
 			d.syncs++
+			d.trail = append(d.trail, "sync "+op.File.Name())
 		}
 		d.mu.Unlock()
 		if op.Kind == device.Read && d.bad != nil && d.bad(op) {
@@ -162,16 +181,37 @@ func (d *tap) counts() (writes, syncs int) {
 
 func (d *tap) Create(name string, n int64) (device.File, error) {
 	d.before()
+	d.note("create %s", name)
 	return d.Device.Create(name, n)
 }
-func (d *tap) Open(name string) (device.File, error) { d.before(); return d.Device.Open(name) }
-func (d *tap) Remove(name string) error              { d.before(); return d.Device.Remove(name) }
+
+func (d *tap) Open(name string) (device.File, error) {
+	d.before()
+	return d.Device.Open(name)
+}
+
+func (d *tap) Remove(name string) error {
+	d.before()
+	d.note("remove %s", name)
+	return d.Device.Remove(name)
+}
+
 func (d *tap) Rename(oldName, newName string) error {
 	d.before()
+	d.note("rename %s %s", oldName, newName)
 	return d.Device.Rename(oldName, newName)
 }
-func (d *tap) SyncDir() error          { d.before(); return d.Device.SyncDir() }
-func (d *tap) List() ([]string, error) { d.before(); return d.Device.List() }
+
+func (d *tap) SyncDir() error {
+	d.before()
+	d.note("sync directory")
+	return d.Device.SyncDir()
+}
+
+func (d *tap) List() ([]string, error) {
+	d.before()
+	return d.Device.List()
+}
 
 // logBytes is what the log's files take on the disk.
 func logBytes(t testing.TB, disk *sim.Disk) (sum int64) {
