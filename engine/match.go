@@ -113,7 +113,7 @@ func (ns *Namespace) touchLocked(ref table.Ref, rec *table.Record) {
 
 // Delete removes blocks and returns how many were present. When it returns
 // without an error, no get answers their bytes again, not even after a power
-// cut. Leases do not hold against it.
+// cut. Leases do not hold against it. During a drop it answers ErrGone.
 func (ns *Namespace) Delete(keys []Key) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
@@ -125,17 +125,33 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	defer s.end()
 	ids, refs, incarnation := ns.lookup(len(keys), func(i int) Key { return keys[i] })
 	s.mu.Lock()
-	if ns.incarnation != incarnation {
+	if ns.incarnation != incarnation || ns.dropping {
 		s.mu.Unlock()
-		return 0, nil
+		return 0, ErrGone // whether the drop is durable is its caller's to learn
 	}
 	s.table.FindBatch(ids, refs)
 	deleted, last, err := ns.deleteLocked(refs)
+	if err == nil && deleted < len(refs) {
+		last, err = ns.goneLocked(last)
+	}
 	s.mu.Unlock()
-	if err == nil && deleted > 0 {
+	if err == nil && last > 0 {
 		err = s.syncLog(last)
 	}
 	return deleted, err
+}
+
+// goneLocked returns the position whose sync makes it durable that the blocks
+// which are not in memory are not in the store: an eviction of which the log
+// does not durably say so would be undone by a power cut.
+func (ns *Namespace) goneLocked(last uint64) (uint64, error) {
+	if err := ns.appendFreesLocked(); err != nil {
+		return last, err
+	}
+	if n := len(ns.s.freeQueue); n > 0 {
+		last = max(last, ns.s.freeQueue[n-1].position)
+	}
+	return last, nil
 }
 
 // deleteLocked takes the present blocks among refs out of memory and logs that

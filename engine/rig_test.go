@@ -60,6 +60,10 @@ func (r *rig) open(o engine.Options) *engine.Store {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.t.Cleanup(func() { // only for a test that failed before its end
+		r.disk.SetFaults(sim.Plan{})
+		_ = s.Close()
+	})
 	return s
 }
 

@@ -185,19 +185,20 @@ func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 
 // appendFreesLocked writes the collected frees into the log. When the log
 // refuses, they stay collected for the next try.
-func (ns *Namespace) appendFreesLocked() {
+func (ns *Namespace) appendFreesLocked() error {
 	s := ns.s
 	for len(ns.freeing) > 0 {
 		n := min(len(ns.freeing), freeItemsMax)
 		payload := appendFree(nil, recordFree, ns.number, ns.incarnation, ns.freeing[:n])
 		position, err := s.appendLocked(payload, false)
 		if err != nil {
-			return
+			return err
 		}
 		s.freeQueue = append(s.freeQueue, freeBatch{position, append([]Place(nil), ns.freeingPlaces[:n]...)})
 		ns.freeing = append(ns.freeing[:0], ns.freeing[n:]...)
 		ns.freeingPlaces = append(ns.freeingPlaces[:0], ns.freeingPlaces[n:]...)
 	}
+	return nil
 }
 
 // settleFreesLocked opens the slots whose free record is durable.
