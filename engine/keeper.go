@@ -17,6 +17,8 @@ type keeper struct {
 	done chan struct{}
 	want map[*Namespace]bool // guarded by Store.mu
 
+	zeros []byte // what segments are pre-written with; made at the first use
+
 	indexOverrun int64 // guarded by Store.mu: index bytes beyond the reserve
 }
 
@@ -93,31 +95,13 @@ func (s *Store) provision() {
 // addSegment creates one segment for ns if the budget allows it, or takes the
 // room of another namespace's coldest segment.
 func (s *Store) addSegment(ns *Namespace) error {
+	if made, err := s.makeRoom(ns); !made {
+		return err
+	}
 	s.mu.Lock()
-	if ns.dropping || s.health != nil || s.closing {
-		s.mu.Unlock()
-		return nil
-	}
-	if ns.freeSlotsLocked() >= int(ns.slots)/2 && len(ns.segments) > 0 {
-		s.mu.Unlock()
-		return nil
-	}
 	if ns.growthLocked() == 0 {
-		victim := s.segmentToTakeLocked(ns)
-		if victim == nil {
-			s.mu.Unlock()
-			return nil
-		}
-		s.emptySegmentLocked(victim)
 		s.mu.Unlock()
-		if err := s.unlinkRemovals(); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		if ns.growthLocked() == 0 {
-			s.mu.Unlock()
-			return nil
-		}
+		return nil
 	}
 	h := segmentHeader{storeID: s.id, nsID: ns.nsID, number: s.nextNumber, namespace: ns.number,
 		incarnation: ns.incarnation, slots: ns.slots, slotBytes: ns.slotBytes,
@@ -125,12 +109,17 @@ func (s *Store) addSegment(ns *Namespace) error {
 	s.nextNumber++
 	cost := segmentCostBytes(h.slotBytes, h.slots)
 	s.costBytes += cost
+	ns.coming++
 	s.mu.Unlock()
 
 	f, err := createSegmentFile(s.dev, h)
+	if err == nil {
+		s.prewrite(ns, f, &h)
+	}
 
 	s.mu.Lock()
 	defer s.wakeUnlock()
+	ns.coming--
 	if err != nil {
 		s.costBytes -= cost
 		s.growthStop, s.growthError = time.Now().Add(growthPause), err
@@ -146,6 +135,27 @@ func (s *Store) addSegment(ns *Namespace) error {
 	s.segments[h.number] = g
 	ns.segments = append(ns.segments, g)
 	return nil
+}
+
+// makeRoom reports whether ns should get a segment now, after having taken
+// one from another namespace where the budget is used up.
+func (s *Store) makeRoom(ns *Namespace) (bool, error) {
+	s.mu.Lock()
+	idle := ns.dropping || s.health != nil || s.closing
+	enough := ns.freeSlotsLocked() >= int(ns.slots)/2 && len(ns.segments) > 0
+	if idle || enough || ns.growthLocked() > 0 {
+		s.mu.Unlock()
+		return !idle && !enough, nil
+	}
+	victim := s.segmentToTakeLocked(ns)
+	if victim == nil {
+		s.mu.Unlock()
+		return false, nil
+	}
+	s.emptySegmentLocked(victim)
+	s.mu.Unlock()
+	err := s.unlinkRemovals()
+	return err == nil, err
 }
 
 // segmentToTakeLocked chooses the segment that another namespace gives up for

@@ -23,6 +23,7 @@ type Namespace struct {
 	dropping      bool
 	quotaBytes    int64
 	segments      []*segment
+	coming        int      // segments being made
 	open          *segment // the one that takes new blocks
 	policy        evict.Policy
 	blocks        int // present and writing

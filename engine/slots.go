@@ -20,7 +20,7 @@ func (ns *Namespace) slotsLocked() int {
 	for _, g := range ns.segments {
 		have += g.usable()
 	}
-	return have + ns.growthLocked()*int(ns.slots)
+	return have + (ns.coming+ns.growthLocked())*int(ns.slots)
 }
 
 // growthLocked is how many segments the namespace may still get without
