@@ -149,23 +149,24 @@ func (ix *index) diskBytes() int64 {
 	return int64(ix.db.Metrics().DiskSpaceUsage())
 }
 
-// applied is the log position up to which the index is complete.
-func (ix *index) applied() (uint64, error) { return ix.number(keyApplied) }
+// applied is the log position up to which the index is complete; known is
+// false in an index that was never used.
+func (ix *index) applied() (position uint64, known bool, err error) { return ix.number(keyApplied) }
 
-// number reads a meta value; 0 if there is none.
-func (ix *index) number(key []byte) (uint64, error) {
+// number reads a meta value; known is false if there is none.
+func (ix *index) number(key []byte) (n uint64, known bool, err error) {
 	v, closer, err := ix.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, nil
+		return 0, false, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("index: %w", err)
+		return 0, false, fmt.Errorf("index: %w", err)
 	}
 	defer closer.Close()
 	if len(v) != 8 {
-		return 0, fmt.Errorf("%w: index number %q of %d bytes", ErrCorrupt, key, len(v))
+		return 0, false, fmt.Errorf("%w: index number %q of %d bytes", ErrCorrupt, key, len(v))
 	}
-	return binary.LittleEndian.Uint64(v), nil
+	return binary.LittleEndian.Uint64(v), true, nil
 }
 
 func setNumber(b *pebble.Batch, key []byte, n uint64) error {

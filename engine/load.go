@@ -28,15 +28,15 @@ type loadedBlock struct {
 // incarnation or its segment is gone, if the segment's file is younger than
 // it, or if a later put owns its slot or its key. Dead entries are deleted.
 func (s *Store) loadTable() error {
-	if err := s.loadQuarantine(); err != nil {
-		return err
-	}
 	l := &loader{s: s, dead: s.index.db.NewBatch()}
 	defer l.dead.Close()
+	if err := l.addQuarantined(); err != nil {
+		return err
+	}
 	if err := s.index.scan([]byte{prefixBlock}, l.add); err != nil {
 		return fmt.Errorf("load the index: %w", err)
 	}
-	if err := l.dead.Commit(pebble.NoSync); err != nil {
+	if err := l.bury(); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
 	// The eviction order of the puts: publication is tail first.
@@ -57,6 +57,15 @@ func (s *Store) loadTable() error {
 		g.lastUse = max(g.lastUse, b.position)
 	}
 	return nil
+}
+
+// bury deletes the dead entries for good. One that lost to a later put must not
+// be there any more when the later one is deleted.
+func (l *loader) bury() error {
+	if l.dead.Empty() {
+		return nil
+	}
+	return errors.Join(l.dead.Commit(pebble.NoSync), l.s.index.db.Flush())
 }
 
 // add judges one index entry. An entry that cannot be decoded is damage of the
@@ -127,15 +136,20 @@ func (l *loader) remove(ref table.Ref) error {
 	return l.dead.Delete(key, nil)
 }
 
-// loadQuarantine marks the slots that are never used again.
-func (s *Store) loadQuarantine() error {
+// addQuarantined marks the slots that are never used again. A mark of a segment
+// that is gone goes too, since its number is used again.
+func (l *loader) addQuarantined() error {
+	s := l.s
 	return s.index.scan([]byte{prefixQuarantine}, func(key, _ []byte) error {
 		p, err := decodeQuarantineKey(key)
 		if err != nil {
 			return err
 		}
 		g := s.segments[p.Segment()]
-		if g == nil || p.Slot() >= g.header.slots || g.owner[p.Slot()] == slotQuarantined {
+		if g == nil || p.Slot() >= g.header.slots {
+			return l.dead.Delete(key, nil)
+		}
+		if g.owner[p.Slot()] == slotQuarantined {
 			return nil
 		}
 		g.owner[p.Slot()] = slotQuarantined

@@ -25,16 +25,15 @@ import (
 //
 // Every step may be cut short by a crash and repeated.
 func (s *Store) recover() error {
-	names, err := s.openSegments()
+	if err := s.openSegments(); err != nil {
+		return err
+	}
+	applied, known, err := s.index.applied()
 	if err != nil {
 		return err
 	}
-	applied, err := s.index.applied()
-	if err != nil {
-		return err
-	}
-	if applied == 0 && len(s.segments) > 0 && !names {
-		s.log.Warn("the index is empty but segments exist: their blocks cannot be named any more and their room is used again",
+	if !known && len(s.segments) > 0 { // the first open of a store notes it before its first segment
+		s.log.Error("the index is lost: blocks that the log does not name are misses, their room is used again",
 			"segments", len(s.segments))
 	}
 	last, err := s.replayLog(applied)
@@ -59,25 +58,23 @@ func (s *Store) walOptions() wal.Options {
 		OnWritten: s.apply.onWritten, OnPressure: s.apply.flushSoon, Logger: s.log}
 }
 
-// openSegments opens every usable segment file and reports whether log files
-// exist.
-func (s *Store) openSegments() (haveLog bool, err error) {
+// openSegments opens every usable segment file.
+func (s *Store) openSegments() error {
 	names, err := s.dev.List()
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, name := range names {
 		number, ok := segmentNumber(name)
 		if !ok {
-			haveLog = haveLog || len(name) > 4 && name[:4] == "wal-"
 			continue
 		}
 		s.nextNumber = max(s.nextNumber, number+1)
 		if err := s.openSegment(name, number); err != nil {
-			return haveLog, err
+			return err
 		}
 	}
-	return haveLog, nil
+	return nil
 }
 
 // openSegment opens one segment file. One that nobody owns any more, or whose
@@ -134,18 +131,27 @@ func (s *Store) owner(h *segmentHeader) *Namespace {
 }
 
 // replayLog copies the surviving log into the index and returns the last
-// position that exists anywhere.
+// position that exists anywhere. Behind a gap the index does not say how far it
+// is until the gap is dealt with: a crash in between must find it again.
 func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 	b := s.index.db.NewBatch()
 	defer func() { err = errors.Join(err, b.Close()) }()
+	before, gap := applied, false
 	found, err := wal.Recover(s.dev, s.walOptions(), wal.Position(applied), func(p wal.Position, payload []byte) error {
 		if err := applyRecord(b, uint64(p), payload); err != nil {
 			return err
 		}
+		gap = gap || uint64(p) != before+1
+		before = uint64(p)
 		if b.Len() < 1<<20 {
 			return nil
 		}
-		err := errors.Join(setApplied(b, uint64(p)), b.Commit(pebble.NoSync))
+		if !gap {
+			if err := setApplied(b, before); err != nil {
+				return err
+			}
+		}
+		err := b.Commit(pebble.NoSync)
 		b.Reset()
 		return err
 	})
@@ -153,16 +159,18 @@ func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 		return 0, fmt.Errorf("recover the log: %w", err)
 	}
 	last = max(applied, uint64(found.Last))
+	for _, g := range s.segments { // should index and log be lost: no position is used again
+		last = max(last, g.header.createdAfter)
+	}
+	if len(found.Gaps) > 0 {
+		err := b.Commit(pebble.NoSync)
+		b.Reset()
+		if err = errors.Join(err, s.mendGaps(found.Gaps)); err != nil {
+			return 0, fmt.Errorf("index: %w", err)
+		}
+	}
 	if err := errors.Join(setApplied(b, last), b.Commit(pebble.NoSync)); err != nil {
 		return 0, fmt.Errorf("index: %w", err)
-	}
-	for _, gap := range found.Gaps {
-		s.log.Error("the log is damaged in the middle", "after", gap.After, "before", gap.Before, "deletions_lost", gap.BarrierLost, "cause", gap.Cause)
-		if gap.BarrierLost {
-			if err := s.giveUpBefore(uint64(gap.Before)); err != nil {
-				return 0, err
-			}
-		}
 	}
 	if err := s.noteSuspects(uint64(found.DataSynced), last); err != nil {
 		return 0, err
@@ -173,6 +181,19 @@ func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 	return last, nil
 }
 
+// mendGaps deals with damage in the middle of the log.
+func (s *Store) mendGaps(gaps []wal.Gap) error {
+	for _, gap := range gaps {
+		s.log.Error("the log is damaged in the middle", "after", gap.After, "before", gap.Before, "deletions_lost", gap.BarrierLost, "cause", gap.Cause)
+		if gap.BarrierLost {
+			if err := s.giveUpBefore(uint64(gap.Before)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // giveUpBefore removes every index entry put before position: a deletion among
 // the lost records may have named any of them.
 func (s *Store) giveUpBefore(position uint64) error {
@@ -180,8 +201,8 @@ func (s *Store) giveUpBefore(position uint64) error {
 	defer b.Close()
 	err := s.index.scan([]byte{prefixBlock}, func(key, value []byte) error {
 		e, err := decodeIndexEntry(key, value)
-		if err != nil || e.position >= position {
-			return err
+		if err == nil && e.position >= position {
+			return nil
 		}
 		s.counters.LostBlocks++
 		return b.Delete(key, nil)
@@ -203,7 +224,7 @@ func (s *Store) noteSuspects(dataSynced, last uint64) error {
 	if err != nil {
 		return err
 	}
-	synced, err := s.index.number(keyDataSynced)
+	synced, _, err := s.index.number(keyDataSynced)
 	if err != nil {
 		return err
 	}
