@@ -112,6 +112,9 @@ func (a *applier) run(s *Store) {
 			a.flushing = nil
 			a.flushed = a.flushGoal
 			s.wal.Trim(wal.Position(a.flushed))
+			s.mu.Lock()
+			s.wakeLocked() // the log has room
+			s.mu.Unlock()
 		}
 	}
 }

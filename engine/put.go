@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -223,71 +222,6 @@ func (b *putBatch) write(chunk []*writeOp) bool {
 	}
 	b.publish(ready)
 	return inTime
-}
-
-// publish publishes writes that have ended and answers their items.
-func (b *putBatch) publish(ready []*writeOp) {
-	b.s.mu.Lock()
-	for _, w := range ready {
-		it := &b.items[w.index]
-		position, err := w.publishLocked()
-		if err != nil {
-			it.Status, it.Err = Dropped, err
-			continue
-		}
-		it.Status = Stored
-		b.newest = max(b.newest, position)
-	}
-	b.s.wakeLocked()
-	b.s.mu.Unlock()
-	for _, w := range ready {
-		w.end()
-	}
-}
-
-// awaitDurable waits for the sync that covers the batch.
-func (b *putBatch) awaitDurable() {
-	err := b.s.awaitSync(b.newest, b.late)
-	if err == nil {
-		return
-	}
-	for i := range b.items {
-		it := &b.items[i]
-		if it.Status != Stored && it.Status != Present {
-			continue
-		}
-		if errors.Is(err, errLate) {
-			it.Status = Late
-			b.opts.Released(i)
-		} else {
-			it.Status, it.Err = Dropped, err
-		}
-	}
-}
-
-// lateAll answers Late for the items whose memory no transfer uses. What was
-// stored before is acknowledged only as far as it needs no more waiting.
-func (b *putBatch) lateAll() {
-	for _, i := range b.todo {
-		b.items[i].Status = Late
-		b.opts.Released(i)
-	}
-	b.todo = nil
-	b.late = passed
-}
-
-// passed is a deadline that lies behind.
-var passed = func() <-chan time.Time {
-	c := make(chan time.Time)
-	close(c)
-	return c
-}()
-
-func (b *putBatch) dropAll(cause error) {
-	for _, i := range b.todo {
-		b.items[i].Status, b.items[i].Err = Dropped, cause
-	}
-	b.todo = nil
 }
 
 func (b *putBatch) count() {

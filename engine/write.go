@@ -10,6 +10,7 @@ import (
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/engine/table"
+	"github.com/spillway-kv/spillway/wal"
 )
 
 // writeOp writes one block of one put. Its slot is claimed before, and the
@@ -29,6 +30,7 @@ type writeOp struct {
 	one      [1][]byte // backs bufs for a frame
 	frame    *frame.Frame
 	answer   atomic.Uint32 // answerPending, answerGiven by the completion, answerLate by the put
+	landed   bool          // the transfer is no longer counted; guarded by Store.mu
 	ended    chan<- struct{}
 	released func(int)
 }
@@ -95,6 +97,8 @@ func (w *writeOp) complete() {
 	if _, err := w.publishLocked(); err == nil {
 		w.s.counters.Stored++
 		w.s.counters.WrittenBytes += uint64(w.ns.descriptor.BlockBytes)
+	} else if errors.Is(err, wal.ErrFull) {
+		w.unclaimLocked()
 	}
 	w.s.wakeLocked()
 	w.s.mu.Unlock()
@@ -103,12 +107,16 @@ func (w *writeOp) complete() {
 }
 
 // publishLocked logs and publishes a write that has ended well, and takes back
-// the claim of one that has not. It returns the position of the put.
+// the claim of one that has not. It returns the position of the put. With
+// wal.ErrFull the claim stands: the caller tries again or takes it back.
 func (w *writeOp) publishLocked() (uint64, error) {
 	s := w.s
-	s.transfers--
-	rec := s.table.Peek(w.ref)
-	if rec == nil || rec.State != stateWriting || rec.ID != w.id || Place(rec.Place) != w.place {
+	if !w.landed {
+		w.landed = true
+		s.transfers--
+	}
+	rec := w.claimedLocked()
+	if rec == nil {
 		return 0, ErrGone // the segment went while it was written
 	}
 	if w.op.Err != nil {
@@ -122,7 +130,9 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	}
 	position, err := s.appendLocked(w.record.append(make([]byte, 0, putFixedBytes+len(w.record.key))), false)
 	if err != nil {
-		w.unclaimLocked()
+		if !errors.Is(err, wal.ErrFull) {
+			w.unclaimLocked()
+		}
 		return 0, err
 	}
 	rec.Position = position
@@ -130,6 +140,21 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.State = statePresent
 	w.segment.dirty = true
 	return position, nil
+}
+
+// claimedLocked is the record of the claim, nil if its segment went meanwhile.
+func (w *writeOp) claimedLocked() *table.Record {
+	rec := w.s.table.Peek(w.ref)
+	if rec == nil || rec.State != stateWriting || rec.ID != w.id || Place(rec.Place) != w.place {
+		return nil
+	}
+	return rec
+}
+
+func (w *writeOp) unclaimIfClaimedLocked() {
+	if w.claimedLocked() != nil {
+		w.unclaimLocked()
+	}
 }
 
 func (w *writeOp) unclaimLocked() {
