@@ -59,6 +59,9 @@ func (k *keeper) run(s *Store) {
 			s.checkIndexSize()
 			s.mu.Lock()
 			s.leases.expireLocked(s)
+			for _, ns := range s.namespaces {
+				ns.trimToQuotaLocked()
+			}
 			s.wakeLocked() // a lease or a pause of growth may have ended
 			s.mu.Unlock()
 		case <-k.wake:

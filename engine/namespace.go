@@ -139,7 +139,8 @@ func (ns *Namespace) ID() string { return hex.EncodeToString(ns.nsID[:]) }
 
 // SetQuota bounds the bytes of the namespace's segments; 0 removes the bound.
 // A namespace above its new quota gives up its coldest whole segments; the
-// call returns when they are gone. The quota is durable.
+// call returns when they are gone. Those with a block under lease go within a
+// second after the lease has ended. The quota is durable.
 func (ns *Namespace) SetQuota(bytes int64) error {
 	s := ns.s
 	h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
@@ -161,9 +162,7 @@ func (ns *Namespace) SetQuota(bytes int64) error {
 	s.mu.Lock()
 	s.file = next
 	ns.quotaBytes = bytes
-	for bytes > 0 && int64(len(ns.segments))*h.fileBytes() > bytes {
-		s.emptySegmentLocked(coldest(ns.segments))
-	}
+	ns.trimToQuotaLocked()
 	s.mu.Unlock()
 	return s.unlinkRemovals()
 }

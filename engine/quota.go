@@ -1,0 +1,32 @@
+package engine
+
+// trimToQuotaLocked gives up the coldest whole segments of a namespace above
+// its quota. A segment with a block under lease stays until a later call, since
+// a lease outranks a quota. The caller unlinks what went.
+func (ns *Namespace) trimToQuotaLocked() {
+	s := ns.s
+	s.leases.expireLocked(s)
+	h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
+	for ns.quotaBytes > 0 && int64(len(ns.segments))*h.fileBytes() > ns.quotaBytes {
+		var free []*segment
+		for _, g := range ns.segments {
+			if !s.segmentLeasedLocked(g) {
+				free = append(free, g)
+			}
+		}
+		g := coldest(free)
+		if g == nil {
+			return
+		}
+		s.emptySegmentLocked(g)
+	}
+}
+
+func (s *Store) segmentLeasedLocked(g *segment) bool {
+	for _, ref := range g.owner {
+		if isBlock(ref) && s.table.At(ref).Leases > 0 {
+			return true
+		}
+	}
+	return false
+}
