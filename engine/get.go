@@ -52,6 +52,7 @@ func (ns *Namespace) MatchGet(items []GetItem, o GetOptions) (int, error) {
 	if err := ns.Get(items[:m.Prefix], o); err != nil {
 		return 0, err
 	}
+	ns.s.countReads(ns, items[m.Prefix:])
 	n := 0
 	for n < m.Prefix && items[n].Status == Hit {
 		n++
