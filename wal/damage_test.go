@@ -60,14 +60,14 @@ func newImage(t testing.TB, script string) *image {
 	return im
 }
 
-type place struct {
+type framePlace struct {
 	name   string
 	offset int64
 	bytes  int64
 }
 
 // find locates the live frame that holds a position, in the newest file that has it.
-func (im *image) find(p Position) place {
+func (im *image) find(p Position) framePlace {
 	im.t.Helper()
 	dev := mustOpenDisk(im.t, im.disk)
 	defer mustClose(im.t, dev)
@@ -92,18 +92,18 @@ func (im *image) find(p Position) place {
 					im.t.Fatal(err)
 				}
 				n := binary.LittleEndian.Uint32(b[it.offset+44:])
-				return place{found.name, it.offset, int64(frameBytes(int(n)))}
+				return framePlace{found.name, it.offset, int64(frameBytes(int(n)))}
 			}
 		}
 	}
 	im.t.Fatalf("no frame holds position %d", p)
-	return place{}
+	return framePlace{}
 }
 
 // flip damages a bit in the middle of the frames of these positions.
 func (im *image) flip(ps ...Position) {
 	im.t.Helper()
-	var places []place // all of them, before the first is damaged
+	var places []framePlace // all of them, before the first is damaged
 	for _, p := range ps {
 		places = append(places, im.find(p))
 	}

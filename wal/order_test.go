@@ -1,8 +1,11 @@
 package wal
 
 import (
+	"errors"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/sim"
@@ -109,4 +112,51 @@ func TestUnreadableHeaderIsKept(t *testing.T) {
 		t.Errorf("%d files after the trim", n)
 	}
 	mustClose(t, inner)
+}
+
+// TestSyncIsNotDelayedByNewcomers: who asks for a later record while a frame is
+// being written does not push back the sync that is due after it.
+func TestSyncIsNotDelayedByNewcomers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dev := &tap{Device: mustOpenDisk(t, slowDisk())}
+		l := mustOpen(t, dev, smallLog(), 1)
+		dev.takeTrail()
+		var group sync.WaitGroup
+		for range 2 {
+			p := mustAppend(t, l, []byte("x"), false)
+			group.Go(func() {
+				if err := l.Sync(p); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait() // the first one's frame is being written now
+		}
+		group.Wait()
+		wantTrail(t, "two callers", dev.takeTrail(), "write wal-00000001 4096", "sync wal-00000001",
+			"write wal-00000001 8192", "sync wal-00000001")
+		mustClose(t, l, dev.Device)
+	})
+}
+
+// TestRefusesUntilTrimmed: a start that finds every file in use takes one more,
+// and no record until Trim has given one back: so another crash finds it empty.
+func TestRefusesUntilTrimmed(t *testing.T) {
+	im := newImage(t, "BBBBBs")
+	dev := mustOpenDisk(t, im.disk)
+	l := mustOpen(t, dev, smallLog(), 7)
+	if n := len(im.disk.Names()); n != 4 {
+		t.Errorf("%d files, want one more than FilesMax", n)
+	}
+	if _, err := l.Append([]byte("x"), false); !errors.Is(err, ErrUntrimmed) {
+		t.Errorf("append: %v, want ErrUntrimmed", err)
+	}
+	l.Trim(2)
+	p := mustAppend(t, l, []byte("x"), false)
+	if err := l.Sync(p); err != nil || p != 7 {
+		t.Errorf("position %d, %v", p, err)
+	}
+	if n := len(im.disk.Names()); n != 3 {
+		t.Errorf("%d files after the trim", n)
+	}
+	mustClose(t, l, dev)
 }

@@ -27,7 +27,7 @@ func leftOver(t *testing.T) (disk *sim.Disk, dev device.Device, last Position) {
 			t.Fatal(err)
 		}
 	}
-	old := place{}
+	old := framePlace{}
 	kill(t, im.disk, dev, l)
 	old = im.find(5)
 	im.flip(3)
