@@ -38,8 +38,12 @@ func newLayout(capacityBytes, segmentBytes int64) layout {
 	return layout{
 		capacityBytes: capacityBytes,
 		segmentBytes:  roundUp(segmentBytes, headerBytes),
-		logFileBytes:  min(max(roundUp(capacityBytes/256, headerBytes), logFileBytesMin), logFileBytesMax),
+		logFileBytes:  logFileBytesFor(capacityBytes),
 	}
+}
+
+func logFileBytesFor(capacityBytes int64) int64 {
+	return min(max(roundUp(capacityBytes/256, headerBytes), logFileBytesMin), logFileBytesMax)
 }
 
 // overheadBytes is what the store needs before its first segment.
@@ -54,9 +58,23 @@ func (l layout) segmentBudgetBytes() int64 { return l.capacityBytes - l.overhead
 func (l layout) check() error {
 	if l.segmentBudgetBytes() < l.segmentBytes {
 		return fmt.Errorf("%w: capacity %d bytes is too small: log, index and one segment need %d",
-			ErrConfig, l.capacityBytes, (l.overheadBytes()+l.segmentBytes)*17/16)
+			ErrConfig, l.capacityBytes, l.capacityFor(l.segmentBytes))
 	}
 	return nil
+}
+
+// capacityFor is a capacity that leaves segments a budget of budgetBytes, in
+// this store or in a new one. The overhead grows with the capacity, by less
+// than a tenth of it.
+func (l layout) capacityFor(budgetBytes int64) int64 {
+	for at := budgetBytes; ; {
+		at = roundUp(at, headerBytes)
+		l.capacityBytes, l.logFileBytes = at, max(l.logFileBytes, logFileBytesFor(at))
+		if l.segmentBudgetBytes() >= budgetBytes {
+			return at
+		}
+		at = budgetBytes + l.overheadBytes()
+	}
 }
 
 // shape gives the slot size and the slots per segment for a block size.
@@ -77,7 +95,7 @@ func (l layout) checkFits(blockBytes int) error {
 	slotBytes, slots := l.shape(blockBytes)
 	if cost := segmentCostBytes(slotBytes, slots); cost > l.segmentBudgetBytes() {
 		return fmt.Errorf("%w: capacity %d bytes cannot hold one segment of %d blocks of %d bytes: it needs at least %d",
-			ErrConfig, l.capacityBytes, slots, blockBytes, l.overheadBytes()+cost+cost/15)
+			ErrConfig, l.capacityBytes, slots, blockBytes, l.capacityFor(cost))
 	}
 	return nil
 }

@@ -94,18 +94,24 @@ func (s *Store) checkNamespace(d Descriptor, have int) error {
 	if have >= namespacesMax {
 		return fmt.Errorf("%w: the store has %d namespaces, the most it can keep", ErrConfig, have)
 	}
-	if int64(d.BlockBytes) > s.frames.TotalBytes()/2 {
-		return fmt.Errorf("%w: a block of %d bytes needs at least twice that in frame memory; Options.FrameBytes is %d",
-			ErrConfig, d.BlockBytes, s.frames.TotalBytes())
-	}
 	if err := s.layout.checkFits(d.BlockBytes); err != nil {
 		return err
+	}
+	return s.checkMemory(d)
+}
+
+// checkMemory refuses blocks that the bounds of memory cannot serve. Those
+// bounds may be others at each Open.
+func (s *Store) checkMemory(d Descriptor) error {
+	if int64(d.BlockBytes) > s.frames.TotalBytes()/2 {
+		return fmt.Errorf("%w: a block of %d bytes of namespace %q needs at least twice that in frame memory; Options.FrameBytes is %d",
+			ErrConfig, d.BlockBytes, d.Name, s.frames.TotalBytes())
 	}
 	slotBytes, slots := s.layout.shape(d.BlockBytes)
 	most := s.layout.segmentBudgetBytes() / segmentCostBytes(slotBytes, slots) * int64(slots)
 	if most > int64(s.table.Max()) {
-		return fmt.Errorf("%w: %d blocks of %d bytes fit the capacity, but their index would exceed Options.IndexMemoryMaxBytes %d (%d blocks): raise it, or use larger blocks",
-			ErrConfig, most, d.BlockBytes, s.opts.IndexMemoryMaxBytes, s.table.Max())
+		return fmt.Errorf("%w: %d blocks of %d bytes fit the capacity for namespace %q, but their index would exceed Options.IndexMemoryMaxBytes %d (%d blocks): raise it, or use larger blocks",
+			ErrConfig, most, d.BlockBytes, d.Name, s.opts.IndexMemoryMaxBytes, s.table.Max())
 	}
 	return nil
 }

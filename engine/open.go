@@ -105,12 +105,17 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		return err
 	}
 	s.frames = frames
-	smallest := segmentCostBytes(BlockBytesMin, 1) - headerBytes
-	blocksMax := min(s.layout.segmentBudgetBytes()/smallest, s.opts.IndexMemoryMaxBytes/indexBytesPerBlock)
-	if s.table, err = table.New(int(max(blocksMax, 1))); err != nil {
+	blocksMax, err := s.blocksMax()
+	if err != nil {
+		return err
+	}
+	if s.table, err = table.New(blocksMax); err != nil {
 		return err
 	}
 	for _, r := range s.file.Namespaces {
+		if err := s.checkMemory(r.Descriptor); err != nil {
+			return err
+		}
 		ns, err := s.newNamespace(r)
 		if err != nil {
 			return err
@@ -169,6 +174,27 @@ func (s *Store) openStoreFile() error {
 	s.id = f.storeID()
 	s.layout = layout{capacityBytes: f.CapacityBytes, segmentBytes: f.SegmentBytes, logFileBytes: f.LogFileBytes}
 	return nil
+}
+
+// blocksMax is how many blocks the table must be able to hold: those that fit
+// the capacity, and, if that was lowered, those in the segments found, since the
+// coldest are known, and go, only after the table has been loaded.
+func (s *Store) blocksMax() (int, error) {
+	smallest := segmentCostBytes(BlockBytesMin, 1) - headerBytes
+	most := s.layout.segmentBudgetBytes() / smallest
+	names, err := s.dev.List()
+	if err != nil {
+		return 0, err
+	}
+	_, slots := s.layout.shape(BlockBytesMin)
+	found := int64(0)
+	for _, name := range names {
+		if _, ok := segmentNumber(name); ok {
+			found += int64(slots)
+		}
+	}
+	most = min(max(most, found), s.opts.IndexMemoryMaxBytes/indexBytesPerBlock)
+	return int(max(most, 1)), nil
 }
 
 // checkRoom refuses a new store that the file system could not hold.

@@ -53,7 +53,8 @@ func (ns *Namespace) blocksMaxLocked() int {
 // gives up.
 func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
 	s := ns.s
-	for limit := ns.blocksMaxLocked(); ns.blocks >= limit; {
+	limit := ns.blocksMaxLocked()
+	for ns.blocks >= limit || s.table.Len() == s.table.Max() {
 		if !ns.evictOneLocked() {
 			s.keep.wantSegmentLocked(ns)
 			return 0

@@ -95,10 +95,13 @@ func TestClosedStore(t *testing.T) {
 	mustClose(t, s)
 	block := [][]byte{content(1, 4096)}
 	for name, call := range map[string]func() error{
-		"Get":      func() error { return ns.Get([]engine.GetItem{{Key: key(1), Dst: block}}, engine.GetOptions{}) },
-		"Put":      func() error { return ns.Put([]engine.PutItem{{Key: key(1), Src: block}}, engine.PutOptions{}) },
-		"Match":    func() error { _, err := ns.Match([]engine.Key{key(1)}, engine.MatchOptions{}); return err },
-		"MatchGet": func() error { _, err := ns.MatchGet([]engine.GetItem{{Key: key(1), Dst: block}}, engine.GetOptions{}); return err },
+		"Get":   func() error { return ns.Get([]engine.GetItem{{Key: key(1), Dst: block}}, engine.GetOptions{}) },
+		"Put":   func() error { return ns.Put([]engine.PutItem{{Key: key(1), Src: block}}, engine.PutOptions{}) },
+		"Match": func() error { _, err := ns.Match([]engine.Key{key(1)}, engine.MatchOptions{}); return err },
+		"MatchGet": func() error {
+			_, err := ns.MatchGet([]engine.GetItem{{Key: key(1), Dst: block}}, engine.GetOptions{})
+			return err
+		},
 		"Touch":    func() error { _, err := ns.Touch([]engine.Key{key(1)}); return err },
 		"Delete":   func() error { _, err := ns.Delete([]engine.Key{key(1)}); return err },
 		"List":     func() error { return ns.List(func(engine.Entry) bool { return true }) },
