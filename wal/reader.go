@@ -58,9 +58,9 @@ func alignedUnits(dev device.Device, nBytes int) ([]byte, error) {
 // fileReader reads one file through a window. An I/O error is a fact about the
 // units it hits, not the end of the reading.
 type fileReader struct {
-	dev    device.Device
-	file   device.File
-	size   int64 // whole units, at most fileBytesMax
+	name   string
+	read   func(b []byte, offset int64) error // fills b, which is aligned units
+	size   int64                              // whole units, at most fileBytesMax
 	window []byte
 	start  int64 // offset of the window in the file
 	length int   // bytes of window in use
@@ -89,17 +89,17 @@ func (r *fileReader) view(offset int64, n int) (b []byte, damaged, err error) {
 func (r *fileReader) fill(offset int64) error {
 	r.start, r.length = offset, int(min(int64(len(r.window)), r.size-offset))
 	clear(r.bad)
-	whole := readAt(r.dev, r.file, r.window[:r.length], offset)
+	whole := r.read(r.window[:r.length], offset)
 	if whole == nil {
 		return nil
 	}
 	for at := 0; at < r.length; at += unitBytes {
-		err := readAt(r.dev, r.file, r.window[at:at+unitBytes], offset+int64(at))
+		err := r.read(r.window[at:at+unitBytes], offset+int64(at))
 		switch {
 		case err == nil:
 		case notAsked(err):
 			r.length = 0
-			return fmt.Errorf("wal: reading %s: %w", r.file.Name(), err)
+			return fmt.Errorf("wal: reading %s: %w", r.name, err)
 		default:
 			r.bad[offset+int64(at)] = err
 		}

@@ -71,7 +71,8 @@ func (s *scanner) open(name string) (device.File, *fileReader, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("wal: %w", err)
 	}
-	r := &fileReader{dev: s.dev, file: f, bad: map[int64]error{}, size: min(f.SizeBytes(), fileBytesMax) &^ (unitBytes - 1)}
+	r := &fileReader{name: name, bad: map[int64]error{}, size: min(f.SizeBytes(), fileBytesMax) &^ (unitBytes - 1),
+		read: func(b []byte, offset int64) error { return readAt(s.dev, f, b, offset) }}
 	if need := int(min(windowBytes, r.size)); len(s.window) < need {
 		if s.window, err = alignedUnits(s.dev, need); err != nil {
 			return nil, nil, errors.Join(err, f.Close())
