@@ -113,7 +113,7 @@ type Entry struct {
 type Stat struct {
 	StoreID       string          `json:"store_id"`
 	Dir           string          `json:"dir"`
-	Health        string          `json:"health"` // "ok" or "read-only"
+	Health        string          `json:"health"` // "ok", "sick" (until it is well) or "read-only" (until reopened)
 	HealthCause   string          `json:"health_cause,omitempty"`
 	Device        string          `json:"device"`
 	FileSystem    string          `json:"file_system"`
@@ -154,6 +154,7 @@ type Counters struct {
 	ReadErrors       uint64 `json:"read_errors"`  // I/O errors of reads
 	WriteErrors      uint64 `json:"write_errors"` // I/O errors of data writes
 	QuarantinedSlots uint64 `json:"quarantined_slots"`
+	SickPeriods      uint64 `json:"sick_periods"` // times the drive was found sick
 	ReadBytes        uint64 `json:"read_bytes"`
 	WrittenBytes     uint64 `json:"written_bytes"`
 }

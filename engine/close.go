@@ -54,6 +54,7 @@ func (s *Store) Close() error {
 	}
 	s.closing = true
 	s.mu.Unlock()
+	s.scrub.stop()
 	s.calls.Wait()
 
 	close(s.keep.stop)

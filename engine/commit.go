@@ -95,7 +95,13 @@ func (s *Store) commitOnce(data bool) {
 	if data {
 		files = s.takeDirtyLocked()
 	}
+	s.monitor.commitSince = time.Now()
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.monitor.commitSince = time.Time{}
+		s.mu.Unlock()
+	}()
 
 	if err := s.syncFiles(files); err != nil {
 		s.fail(fmt.Errorf("sync of block data failed: %w", err))
@@ -181,13 +187,16 @@ func (s *Store) syncFiles(files []device.File) error {
 func (s *Store) awaitSync(position uint64, late <-chan time.Time) error {
 	for {
 		s.mu.Lock()
-		synced, health, progress := s.synced, s.health, s.progress
+		synced, health, sick, progress := s.synced, s.health, s.monitor.sick, s.progress
 		s.mu.Unlock()
 		if synced >= position {
 			return nil
 		}
 		if health != nil {
 			return fmt.Errorf("%w: %w", ErrReadOnly, health)
+		}
+		if sick != nil {
+			return sick
 		}
 		s.commit.kickData()
 		select {

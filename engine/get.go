@@ -109,6 +109,9 @@ func (b *readBatch) find() {
 	} else {
 		s.table.FindBatch(ids, refs)
 	}
+	if s.monitor.sick != nil {
+		b.missAllLocked(refs)
+	}
 	found := 0
 	for i, ref := range refs {
 		if ref != 0 && s.table.At(ref).State != statePresent {
@@ -190,7 +193,11 @@ func (s *Store) stopWaiting() {
 func (b *readBatch) submit(next int) (int, <-chan struct{}) {
 	s := b.s
 	ops := make([]*device.Op, 0, next+1)
+	now := time.Now()
 	s.mu.Lock()
+	if s.monitor.sick != nil {
+		next = b.missLocked(next)
+	}
 	for ; next >= 0; next-- {
 		r := &b.reads[next]
 		if !r.direct && s.joinLocked(r) {
@@ -210,7 +217,7 @@ func (b *readBatch) submit(next int) (int, <-chan struct{}) {
 				s.inflight[r.ref] = r
 			}
 		}
-		s.transfers++
+		s.startLocked(&r.transfer, now)
 		r.submitted = true
 		r.prepare(b.ns.descriptor.BlockBytes)
 		ops = append(ops, &r.op)
@@ -225,6 +232,30 @@ func (b *readBatch) submit(next int) (int, <-chan struct{}) {
 		s.dev.Submit(ops)
 	}
 	return next, progress
+}
+
+// missAllLocked makes misses of blocks that a sick drive holds.
+func (b *readBatch) missAllLocked(refs []table.Ref) {
+	for i, ref := range refs {
+		if ref != 0 {
+			refs[i] = 0
+			b.items[i].Err = b.s.monitor.sick
+		}
+	}
+}
+
+// missLocked makes misses of the reads that wait for a drive gone sick.
+func (b *readBatch) missLocked(next int) int {
+	s := b.s
+	for ; next >= 0; next-- {
+		r := &b.reads[next]
+		r.answer.Store(answerGiven)
+		b.items[r.index].Status, b.items[r.index].Err = Miss, s.monitor.sick
+		s.unpinLocked(r.ref, r.place, r.position)
+		s.calls.Done()
+		b.answered()
+	}
+	return next
 }
 
 // joinLocked lets r wait for another framed read of the same block.

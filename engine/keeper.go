@@ -17,7 +17,9 @@ type keeper struct {
 	done chan struct{}
 	want map[*Namespace]bool // guarded by Store.mu
 
-	zeros []byte // what segments are pre-written with; made at the first use
+	ballast       bool // the ballast file exists; the keeper's own, after Open
+	ballastSought bool
+	zeros         []byte // what segments are pre-written with; made at the first use
 
 	indexOverrun int64 // guarded by Store.mu: index bytes beyond the reserve
 }
@@ -62,8 +64,13 @@ func (k *keeper) run(s *Store) {
 			for _, ns := range s.namespaces {
 				ns.trimToQuotaLocked()
 			}
+			s.watchLocked(time.Now())
 			s.wakeLocked() // a lease or a pause of growth may have ended
 			s.mu.Unlock()
+			s.probe(time.Now())
+			if s.keepBallast() {
+				s.yieldSegment()
+			}
 		case <-k.wake:
 			s.provision()
 		}

@@ -48,7 +48,7 @@ func logFileBytesFor(capacityBytes int64) int64 {
 
 // overheadBytes is what the store needs before its first segment.
 func (l layout) overheadBytes() int64 {
-	return (logFilesMax+2)*l.logFileBytes + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
+	return (logFilesMax+2)*l.logFileBytes + l.ballastBytes() + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
 }
 
 // segmentBudgetBytes is what segments, with their share of the index, may cost.

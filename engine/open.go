@@ -122,6 +122,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		}
 		s.namespaces = append(s.namespaces, ns)
 	}
+	s.keepBallast()
 	if s.index, err = openIndex(indexFS, indexDir, s.log); err != nil {
 		return err
 	}
@@ -130,6 +131,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 	}
 	s.commit.start(s)
 	s.keep.start(s)
+	s.scrub.start(s)
 	return nil
 }
 

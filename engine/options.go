@@ -40,6 +40,12 @@ type Options struct {
 	AnyFileSystem bool
 	// SyncInterval is the longest time a relaxed put stays unsynced. Default 1 s.
 	SyncInterval time.Duration
+	// StuckAfter is how long one transfer may take before the drive counts as
+	// sick. Default 5 s.
+	StuckAfter time.Duration
+	// ScrubBytesPerSecond reads and proves all blocks in the background at this
+	// rate, over and over with a rest between passes. Default 0: never.
+	ScrubBytesPerSecond int64
 	// LeaseMax caps a lease's time. Default 60 s.
 	LeaseMax time.Duration
 	// LeaseShare caps the part of a namespace's slots under lease. Default 0.25.
@@ -74,6 +80,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.QueueDepth, 32)
 	setDefault(&o.QueueOps, defaultQueueOps)
 	setDefault(&o.SyncInterval, time.Second)
+	setDefault(&o.StuckAfter, 5*time.Second)
 	setDefault(&o.LeaseMax, 60*time.Second)
 	setDefault(&o.LeaseShare, defaultLeaseShare)
 	setDefault(&o.LockWait, 5*time.Second)
@@ -115,6 +122,8 @@ func (o Options) Validate() error {
 		return bad("queue depth %d and queue length %d: want 1 <= depth <= length and length >= 32", o.QueueDepth, o.QueueOps)
 	case o.SyncInterval < time.Millisecond:
 		return bad("sync interval %v is less than 1ms", o.SyncInterval)
+	case o.StuckAfter < 100*time.Millisecond || o.ScrubBytesPerSecond < 0:
+		return bad("stuck after %v is less than 100ms, or negative scrub rate %d", o.StuckAfter, o.ScrubBytesPerSecond)
 	case o.LeaseMax < 0 || o.LeaseShare < 0 || o.LeaseShare > 1:
 		return bad("lease time %v or share %v", o.LeaseMax, o.LeaseShare)
 	}

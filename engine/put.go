@@ -157,6 +157,9 @@ func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
 	case s.health != nil:
 		it.Status, it.Err = Dropped, fmt.Errorf("%w: %w", ErrReadOnly, s.health)
 		return nil, true
+	case s.monitor.sick != nil:
+		it.Status, it.Err = Dropped, s.monitor.sick
+		return nil, true
 	}
 	access := evict.Access{ID: idBytes(b.ids[i]), Depth: it.Depth, Importance: it.Importance,
 		NowNS: time.Since(s.started).Nanoseconds()}

@@ -26,7 +26,8 @@ const (
 // straight into the caller's memory, and framed otherwise: then the bytes
 // arrive in a private frame and are copied by whoever wins the answer.
 type readOp struct {
-	op    device.Op
+	op device.Op
+	transfer
 	batch *readBatch
 	index int // of the item
 
@@ -158,7 +159,7 @@ func (r *readOp) failed(cause error) {
 func (r *readOp) finish(status Status, cause error, fill func(dst [][]byte)) {
 	s := r.batch.s
 	s.mu.Lock()
-	s.transfers--
+	s.endLocked(&r.transfer, &r.op)
 	followers := r.followers
 	r.followers = nil
 	if s.inflight[r.ref] == r {

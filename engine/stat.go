@@ -19,6 +19,8 @@ func (s *Store) Stat() Stat {
 		LogBytes: logBytes, FramesInUse: s.frames.InUse(), Leases: len(s.leases.byID), Counters: s.counters}
 	if s.health != nil {
 		st.Health, st.HealthCause = "read-only", s.health.Error()
+	} else if s.monitor.sick != nil {
+		st.Health, st.HealthCause = "sick", s.monitor.sick.Error()
 	}
 	st.UsedBytes = indexBytes + logBytes
 	for _, g := range s.segments {

@@ -48,6 +48,9 @@ var (
 	ErrNoSpace = errors.New("no slot could be had")
 	// ErrReadOnly: the store stopped accepting writes after a failed sync or log write.
 	ErrReadOnly = errors.New("store is read-only")
+	// ErrSick: the drive fails or is far slower than usual; gets miss and puts are
+	// dropped until probes show that it is well.
+	ErrSick = errors.New("drive is sick")
 	// ErrNotFound: no namespace has this name or descriptor.
 	ErrNotFound = errors.New("namespace not found")
 	// ErrGone: the namespace was dropped while the call ran.

@@ -77,11 +77,13 @@ type Store struct {
 	logSynced   uint64         // positions whose record is on stable media
 	progress    chan struct{}  // closed and replaced when a slot, a sync or a put ends
 	counters    Counters
+	monitor     monitor
 	removals    []*segment // detached, to be unlinked by the keeper
 
 	commit committer
 	keep   keeper
 	apply  applier
+	scrub  scrubber
 }
 
 // freeBatch is one free record on its way to stable media.

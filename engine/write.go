@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/evict"
@@ -17,7 +18,8 @@ import (
 // block published after the transfer has ended: by the putting goroutine, or,
 // if that has answered Late, by the completion.
 type writeOp struct {
-	op       device.Op
+	op device.Op
+	transfer
 	s        *Store
 	ns       *Namespace
 	index    int
@@ -46,7 +48,7 @@ func (w *writeOp) prepareLocked(incarnation uint32, it *PutItem) {
 		key: append([]byte(nil), it.Key.Bytes...)}
 	w.op = device.Op{Kind: device.Write, File: w.segment.file,
 		Offset: w.segment.header.slotOffset(w.place.Slot()), Done: func(*device.Op) { w.complete() }}
-	s.transfers++
+	s.startLocked(&w.transfer, time.Now())
 	s.calls.Add(1)
 }
 
@@ -113,7 +115,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	s := w.s
 	if !w.landed {
 		w.landed = true
-		s.transfers--
+		s.endLocked(&w.transfer, &w.op)
 	}
 	rec := w.claimedLocked()
 	if rec == nil {
