@@ -137,7 +137,7 @@ func (a *applier) next() (batch []appliedRecord, closing, force bool) {
 }
 
 func (a *applier) applyAll(s *Store, records []appliedRecord) error {
-	if s.index.failed.Load() {
+	if s.index.trouble.failed.Load() {
 		return errIndexFailed
 	}
 	b := s.index.db.NewBatch()
@@ -162,7 +162,7 @@ func (a *applier) applyAll(s *Store, records []appliedRecord) error {
 }
 
 func (a *applier) startFlush(s *Store) {
-	if a.applied == a.flushed || s.index.failed.Load() {
+	if a.applied == a.flushed || s.index.trouble.failed.Load() {
 		return
 	}
 	ch, err := s.index.db.AsyncFlush()
@@ -176,9 +176,12 @@ func (a *applier) startFlush(s *Store) {
 // finish flushes what was applied, so that the next open replays nothing.
 func (a *applier) finish(s *Store) {
 	if a.flushing != nil {
-		<-a.flushing
+		if err := s.index.await(a.flushing); err != nil {
+			s.log.Error("index flush at close failed; the log will be replayed", "cause", err)
+			return
+		}
 	}
-	if s.index.failed.Load() {
+	if s.index.trouble.failed.Load() {
 		return
 	}
 	s.mu.Lock()
@@ -188,7 +191,7 @@ func (a *applier) finish(s *Store) {
 	defer b.Close()
 	err := errors.Join(setNumber(b, keyDataSynced, synced), b.Commit(pebble.NoSync))
 	if err == nil {
-		err = s.index.db.Flush()
+		err = s.index.flush()
 	}
 	if err != nil {
 		s.log.Error("index flush at close failed; the log will be replayed", "cause", err)

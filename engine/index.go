@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -28,9 +26,13 @@ import (
 // The position in the key makes every put's entry distinct, so that freeing
 // one never reaches a later put of the same block.
 const (
-	indexFolder       = "index"
-	indexCacheBytes   = 8 << 20
-	indexMemtable     = 4 << 20
+	indexFolder     = "index"
+	indexCacheBytes = 8 << 20
+	indexMemtable   = 4 << 20
+	// What a full log holds fits into the memtables, so that a file system
+	// without room stops neither the applier nor a closing store.
+	indexMemtablesMax = 64
+	indexLevel0Max    = 1000
 	indexKeyBytes     = 1 + 4 + 4 + 16 + 8
 	indexFixedValue   = 8 + 8 + 4 + 1 + 4
 	suspectRangesMax  = 64
@@ -48,10 +50,6 @@ var (
 	// errStopScan ends a scan early.
 	errStopScan = errors.New("stop")
 )
-
-// errIndexFailed marks a Pebble that asked to end the process. It must not be
-// called any more.
-var errIndexFailed = errors.New("the index library gave up")
 
 // indexEntry is one block of the durable index.
 type indexEntry struct {
@@ -106,44 +104,56 @@ func decodeIndexEntry(key, value []byte) (e indexEntry, err error) {
 
 // index wraps Pebble. Only the applier writes to it; listings read snapshots.
 type index struct {
-	db     *pebble.DB
-	failed atomic.Bool
+	db      *pebble.DB
+	trouble *indexTrouble
 }
 
 func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
-	ix := &index{}
+	ix := &index{trouble: newIndexTrouble(logger)}
 	cache := pebble.NewCache(indexCacheBytes)
 	defer cache.Unref()
 	o := &pebble.Options{
-		FS:                          fs,
+		FS:                          pacedFS{fs, ix.trouble},
 		DisableWAL:                  true,
 		Cache:                       cache,
 		FormatMajorVersion:          indexFormatPinned,
 		MemTableSize:                indexMemtable,
-		MemTableStopWritesThreshold: 4,
+		MemTableStopWritesThreshold: indexMemtablesMax,
+		L0StopWritesThreshold:       indexLevel0Max,
 		MaxOpenFiles:                64,
-		Logger:                      indexLogger{logger, ix},
+		Logger:                      ix.trouble,
+		EventListener:               ix.trouble.listener(),
 	}
 	o.EnsureDefaults()
-	db, err := pebble.Open(dir, o)
+	err := ix.trouble.guard(func() (err error) {
+		ix.db, err = pebble.Open(dir, o)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", dir, err)
+		return nil, fmt.Errorf("open index %s: %w", dir, asCorrupt(err))
 	}
-	ix.db = db
 	return ix, nil
+}
+
+// asCorrupt lets Pebble's damage match ErrCorrupt.
+func asCorrupt(err error) error {
+	if pebble.IsCorruptionError(err) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
 }
 
 // close ends Pebble; one that failed is abandoned, since it may hold its locks.
 func (ix *index) close() error {
-	if ix.failed.Load() {
+	if ix.trouble.failed.Load() {
 		return errIndexFailed
 	}
-	return ix.db.Close()
+	return ix.trouble.guard(ix.db.Close)
 }
 
 // diskBytes is what the index takes on the file system.
 func (ix *index) diskBytes() int64 {
-	if ix.failed.Load() {
+	if ix.trouble.failed.Load() {
 		return 0
 	}
 	return int64(ix.db.Metrics().DiskSpaceUsage())
@@ -160,7 +170,7 @@ func (ix *index) number(key []byte) (n uint64, known bool, err error) {
 		return 0, false, nil
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("index: %w", err)
+		return 0, false, fmt.Errorf("index: %w", asCorrupt(err))
 	}
 	defer closer.Close()
 	if len(v) != 8 {
@@ -203,7 +213,7 @@ func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
 			return errors.Join(err, it.Close())
 		}
 	}
-	return errors.Join(it.Error(), it.Close())
+	return errors.Join(asCorrupt(it.Error()), it.Close())
 }
 
 func prefixEnd(prefix []byte) []byte {
@@ -214,25 +224,4 @@ func prefixEnd(prefix []byte) []byte {
 		}
 	}
 	return nil
-}
-
-// indexLogger keeps Pebble's lines and takes away its right to end the process.
-type indexLogger struct {
-	log *slog.Logger
-	ix  *index
-}
-
-func (l indexLogger) Infof(format string, args ...any) {
-	l.log.Debug("index: " + fmt.Sprintf(format, args...))
-}
-
-func (l indexLogger) Errorf(format string, args ...any) {
-	l.log.Error("index: " + fmt.Sprintf(format, args...))
-}
-
-// Fatalf ends only the calling goroutine: Pebble expects no return from here.
-func (l indexLogger) Fatalf(format string, args ...any) {
-	l.ix.failed.Store(true)
-	l.log.Error("index gave up: " + fmt.Sprintf(format, args...))
-	runtime.Goexit()
 }

@@ -65,7 +65,7 @@ func (l *loader) bury() error {
 	if l.dead.Empty() {
 		return nil
 	}
-	return errors.Join(l.dead.Commit(pebble.NoSync), l.s.index.db.Flush())
+	return errors.Join(l.dead.Commit(pebble.NoSync), l.s.index.flush())
 }
 
 // add judges one index entry. An entry that cannot be decoded is damage of the

@@ -175,10 +175,7 @@ func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 	if err := s.noteSuspects(uint64(found.DataSynced), last); err != nil {
 		return 0, err
 	}
-	if err := s.index.db.Flush(); err != nil {
-		return 0, fmt.Errorf("index: flush: %w", err)
-	}
-	return last, nil
+	return last, s.index.flush()
 }
 
 // mendGaps deals with damage in the middle of the log.

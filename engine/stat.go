@@ -60,7 +60,7 @@ func (ns *Namespace) List(f func(Entry) bool) error {
 		return err
 	}
 	defer s.end()
-	if s.index.failed.Load() {
+	if s.index.trouble.failed.Load() {
 		return errIndexFailed
 	}
 	s.mu.Lock()
