@@ -1,0 +1,185 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/device/sim"
+)
+
+// health waits until Stat().Health is what is wanted, in virtual time.
+func health(t *testing.T, s *engine.Store, want string) {
+	t.Helper()
+	for range 300 {
+		if s.Stat().Health == want {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatalf("health %q (%s), want %q", s.Stat().Health, s.Stat().HealthCause, want)
+}
+
+// TestFailedDrive: a drive that answers errors is given up after a few slots,
+// and used again, without a reopening, when it is well.
+func TestFailedDrive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 60)...), engine.Stored)
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, ReadEIO: 1, WriteEIO: 1})
+		for n := range 60 {
+			all(t, get(t, ns, n), engine.Miss)
+		}
+		health(t, s, "sick")
+		st := s.Stat()
+		if st.Counters.QuarantinedSlots > 16 || st.Counters.SickPeriods != 1 {
+			t.Fatalf("%d slots quarantined, %d sick periods", st.Counters.QuarantinedSlots, st.Counters.SickPeriods)
+		}
+		items := []engine.PutItem{{Key: key(100), Src: [][]byte{content(100, 4096)}}}
+		must(t, ns.Put(items, engine.PutOptions{}))
+		if items[0].Status != engine.Dropped || !errors.Is(items[0].Err, engine.ErrSick) {
+			t.Fatal(items[0].Status, items[0].Err)
+		}
+		time.Sleep(5 * time.Minute)
+		health(t, s, "sick") // probes keep failing
+
+		r.disk.SetFaults(sim.Plan{})
+		health(t, s, "ok")
+		hits := 0
+		for n := range 60 {
+			if get(t, ns, n)[0] == engine.Hit {
+				hits++
+			}
+		}
+		if hits < 60-16 {
+			t.Fatalf("%d of 60 blocks came back", hits)
+		}
+		all(t, put(t, ns, engine.PutOptions{Durability: engine.Durable}, 100), engine.Stored)
+		mustClose(t, s)
+	})
+}
+
+// TestStuckDrive: one transfer that never ends makes the drive sick; gets and
+// puts are answered at once meanwhile, and service resumes when it ends.
+func TestStuckDrive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{StuckAfter: 3 * time.Second}))
+		ns := namespace(t, s, "a", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 10)...), engine.Stored)
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, StuckOnce: 1})
+		released := make(chan struct{})
+		items := []engine.GetItem{{Key: key(1), Dst: [][]byte{device.AlignedBuffer(4096, 4096)}}}
+		began := time.Now()
+		must(t, ns.Get(items, engine.GetOptions{Deadline: began.Add(time.Second), Released: func(int) { close(released) }}))
+		if items[0].Status != engine.Late || time.Since(began) != time.Second {
+			t.Fatal(items[0].Status, time.Since(began))
+		}
+		time.Sleep(5 * time.Second)
+		health(t, s, "sick")
+		began = time.Now()
+		all(t, get(t, ns, sequence(0, 10)...), engine.Miss)
+		if time.Since(began) != 0 {
+			t.Fatalf("a sick drive's misses took %v", time.Since(began))
+		}
+		select {
+		case <-released:
+			t.Fatal("released while in flight")
+		default:
+		}
+		r.disk.SetFaults(sim.Plan{})
+		<-released
+		health(t, s, "ok")
+		all(t, get(t, ns, sequence(0, 10)...), engine.Hit)
+		mustClose(t, s)
+	})
+}
+
+// TestFailSlow: a drive far slower than usual is told from a busy one.
+func TestFailSlow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{MinLatency: time.Millisecond, MaxLatency: 2 * time.Millisecond})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", 4096)
+		blocks := sequence(0, 40)
+		all(t, put(t, ns, engine.PutOptions{}, blocks...), engine.Stored)
+		for range 30 { // its usual self
+			all(t, get(t, ns, blocks...), engine.Hit)
+			time.Sleep(time.Second)
+		}
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 20 * time.Millisecond})
+		for range 10 { // ten times slower is only busy
+			all(t, get(t, ns, blocks...), engine.Hit)
+			time.Sleep(time.Second)
+		}
+		health(t, s, "ok")
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 800 * time.Millisecond})
+		for range 10 {
+			get(t, ns, blocks...)
+			time.Sleep(time.Second)
+		}
+		if h := s.Stat().Health; h != "sick" {
+			t.Fatalf("health %q", h)
+		}
+		r.disk.SetFaults(sim.Plan{})
+		health(t, s, "ok")
+		all(t, get(t, ns, blocks...), engine.Hit)
+		synctest.Wait()
+		mustClose(t, s)
+	})
+}
+
+// TestBallast: on a full file system the ballast makes room, and it comes back
+// when there is plenty.
+func TestBallast(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const capacity = 4 << 20
+		r := newRig(t, sim.Config{CapacityBytes: capacity + 64<<10})
+		s := r.open(small(engine.Options{CapacityBytes: capacity}))
+		ns := namespace(t, s, "a", 4096)
+		if !holds(r, "BALLAST") {
+			t.Fatal("no ballast in a new store")
+		}
+		mustClose(t, s)
+		var free int64
+		r.offline(func(dev device.Device) { // somebody else fills the rest
+			space, err := dev.Space()
+			must(t, err)
+			free = space.FreeBytes - 4096
+			f, err := dev.Create("intruder", free)
+			must(t, err)
+			must(t, f.Close())
+		})
+		s = r.open(engine.Options{})
+		if holds(r, "BALLAST") {
+			t.Fatal("the ballast stayed on a full file system")
+		}
+		ns, err := s.FindNamespace("a")
+		must(t, err)
+		put(t, ns, engine.PutOptions{}, 1, 2) // stored or dropped: it must only end
+		mustClose(t, s)
+		r.offline(func(dev device.Device) { must(t, dev.Remove("intruder")) })
+		s = r.open(engine.Options{})
+		ns, err = s.FindNamespace("a")
+		must(t, err)
+		all(t, put(t, ns, engine.PutOptions{}, 3), engine.Stored)
+		if !holds(r, "BALLAST") {
+			t.Fatal("the ballast did not come back")
+		}
+		mustClose(t, s)
+	})
+}
+
+func holds(r *rig, name string) bool {
+	for _, n := range r.disk.Names() {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
