@@ -20,6 +20,7 @@ type file struct {
 	fd        int
 	name      string
 	sizeBytes int64
+	place     int // in the rings' tables of files; 0 for none
 
 	// Guarded by d.mu.
 	closed bool
@@ -47,6 +48,7 @@ func (d *psync) Create(name string, sizeBytes int64) (File, error) {
 		return nil, d.where(err)
 	}
 	d.countFile(1)
+	d.rings.addFile(f)
 	return f, nil
 }
 
@@ -95,7 +97,9 @@ func (d *psync) Open(name string) (File, error) {
 		return nil, d.where(err)
 	}
 	d.countFile(1)
-	return &file{d: d, f: opened, fd: int(opened.Fd()), name: name, sizeBytes: info.Size()}, nil
+	f := &file{d: d, f: opened, fd: int(opened.Fd()), name: name, sizeBytes: info.Size()}
+	d.rings.addFile(f)
+	return f, nil
 }
 
 func (d *psync) openFlags() int {
@@ -184,5 +188,6 @@ func (f *file) Close() error {
 	}
 	d.openFiles--
 	d.mu.Unlock()
+	d.rings.dropFile(f)
 	return d.where(f.f.Close())
 }

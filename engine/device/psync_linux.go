@@ -11,15 +11,18 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/spillway-kv/spillway/engine/device/iouring"
 )
 
 // psync is the Device of one real directory: positioned, vectored reads and
-// writes on a bounded set of workers.
+// writes on a bounded set of workers, and beside them, if there are any, rings.
 //
-// Life of an Op: Submit checks it, then puts it into the queue under mu; a
-// worker takes it, runs its system calls, gives its place in the queue back,
-// calls Done, and only then stops counting it for its file. All workers and
-// all waiting are psync's own: Close ends and awaits them.
+// Life of an Op: Submit checks it and takes a place in the queue under mu; a
+// worker takes it and runs its system calls, or a ring sees it through; then
+// its place in the queue is given back, Done is called, and only then it stops
+// counting for its file. Everything that waits is psync's own: Close ends and
+// awaits it.
 //
 // Lock order: life, then mu.
 type psync struct {
@@ -33,6 +36,7 @@ type psync struct {
 	zeros   []byte
 	calls   vectorCalls
 	workers sync.WaitGroup
+	rings   *rings // beside the workers; nil without io_uring
 	tempSeq atomic.Uint64
 
 	// life is held shared by every method that touches names, so that none of
@@ -49,7 +53,10 @@ type psync struct {
 	openFiles int
 }
 
-// OpenDir opens dir as a Device that uses blocking system calls on workers.
+// OpenDir opens dir as a Device. By default it uses io_uring, with blocking
+// system calls on workers for what those do better, and the workers alone where
+// io_uring is refused; see Options.Engine. A Device with io_uring implements
+// MemoryRegistrar.
 //
 // The directory is locked exclusively for as long as the device is open, by a
 // lock that dies with the process; nothing but the lock file is made before it
@@ -62,6 +69,10 @@ type psync struct {
 // other methods refuse them. Temporary files of a process that was killed are
 // removed here. The soft limit of open files is raised to the hard one.
 func OpenDir(dir string, o Options) (Device, error) {
+	return openDir(dir, o, ringSetup{calls: iouring.Kernel})
+}
+
+func openDir(dir string, o Options, setup ringSetup) (Device, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -74,14 +85,21 @@ func OpenDir(dir string, o Options) (Device, error) {
 	raiseFileLimit()
 	d := &psync{dir: dir, options: o, calls: kernelCalls}
 	d.work.L, d.idle.L = &d.mu, &d.mu
-	if err := d.open(); err != nil {
+	err := d.open()
+	if err == nil {
+		err = d.openRings(setup)
+	}
+	if err != nil {
 		d.release()
 		return nil, err
 	}
 	for range o.QueueDepth {
 		d.workers.Go(d.serve)
 	}
-	return d, nil
+	if d.rings == nil {
+		return d, nil
+	}
+	return &uring{d}, nil
 }
 
 // open does everything up to the start of the workers; what it leaves behind
@@ -113,6 +131,7 @@ func (d *psync) open() (err error) {
 
 // release closes what open opened; nothing is written through any of it.
 func (d *psync) release() {
+	d.rings.close() // the kernel lets go of the lock and of the files here
 	if d.root != nil {
 		_ = d.root.Close()
 	}
@@ -149,6 +168,8 @@ func (d *psync) Close() error {
 
 // Facts implements Device.
 func (d *psync) Facts() Facts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	f := d.facts
 	f.Notes = slices.Clone(f.Notes)
 	return f

@@ -15,6 +15,20 @@ func (q *fifo) push(op *Op) {
 	q.tail = op
 }
 
+// append moves all of other to the end of q.
+func (q *fifo) append(other *fifo) {
+	switch {
+	case other.head == nil:
+		return
+	case q.tail == nil:
+		q.head = other.head
+	default:
+		q.tail.next = other.head
+	}
+	q.tail = other.tail
+	*other = fifo{}
+}
+
 // pop returns nil when the queue is empty.
 func (q *fifo) pop() *Op {
 	op := q.head
@@ -30,7 +44,8 @@ func (q *fifo) pop() *Op {
 }
 
 // Submit implements Device. The whole batch is queued in one step: as many of
-// its ops are refused as exceed the room that is left.
+// its ops are refused as exceed the room that is left. What suits the rings goes
+// to one of them in one system call, the rest to the workers.
 func (d *psync) Submit(ops []*Op) {
 	for _, op := range ops {
 		d.checkCaller(op)
@@ -40,8 +55,9 @@ func (d *psync) Submit(ops []*Op) {
 			op.Err = ErrUnaligned
 		}
 	}
-	var refused fifo
+	var refused, ringward fifo
 	d.mu.Lock()
+	alone := len(ops) == 1 && d.occupied == 0
 	for _, op := range ops {
 		if op.Err == nil {
 			op.Err = d.admitLocked(op.File.(*file))
@@ -50,10 +66,17 @@ func (d *psync) Submit(ops []*Op) {
 			refused.push(op)
 			continue
 		}
+		if d.rings.suits(op, alone) {
+			ringward.push(op)
+			continue
+		}
 		d.queue.push(op)
 		d.work.Signal()
 	}
 	d.mu.Unlock()
+	if ringward.head != nil {
+		d.rings.submit(&ringward)
+	}
 	for op := refused.pop(); op != nil; op = refused.pop() {
 		op.Done(op)
 	}
@@ -111,14 +134,23 @@ func (d *psync) admitLocked(f *file) error {
 	return nil
 }
 
-// serve is one worker. It ends when the device is closed and the queue empty.
+// leaveLocked takes n ops, which have their results, out of the queue.
+func (d *psync) leaveLocked(n int) {
+	d.occupied -= n
+	if d.ending && d.occupied == 0 {
+		d.work.Broadcast()
+	}
+}
+
+// serve is one worker. It ends when the device is closed and no op is left, on
+// the rings neither: they may still hand one over.
 func (d *psync) serve() {
 	v := new(vector)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
 		op := d.queue.pop()
-		if op == nil && d.ending {
+		if op == nil && d.ending && d.occupied == 0 {
 			return
 		}
 		if op == nil {
@@ -131,7 +163,7 @@ func (d *psync) serve() {
 		op.N, op.Err = v.run(op, f)
 		op.DoneAt = time.Now()
 		d.mu.Lock()
-		d.occupied--
+		d.leaveLocked(1)
 		d.mu.Unlock()
 		op.Done(op) // the op is the caller's again
 		d.mu.Lock()

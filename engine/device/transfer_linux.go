@@ -75,14 +75,14 @@ func (v *vector) transfer(kind Kind, f *file, offset int64, bufs [][]byte) (n in
 		n += moved
 		at = at.advance(moved)
 		if moved < askedBytes && moved%align != 0 {
-			return n, v.oddCount(kind, what, f, offset+int64(n))
+			return n, oddCount(kind, what, f, offset+int64(n))
 		}
 	}
 }
 
 // oddCount explains a transfer that stopped in the middle of a block, at end:
 // going on from there would not be aligned.
-func (v *vector) oddCount(kind Kind, what string, f *file, end int64) error {
+func oddCount(kind Kind, what string, f *file, end int64) error {
 	if kind == Read {
 		info, err := f.f.Stat()
 		if err != nil {
@@ -144,3 +144,6 @@ func (c cursor) advance(nBytes int) cursor {
 	}
 	return c
 }
+
+// atEnd: nothing is left, not even empty pieces, which advance skips.
+func (c cursor) atEnd() bool { return len(c.bufs) == 0 }

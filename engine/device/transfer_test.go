@@ -16,7 +16,7 @@ import (
 
 func openInternal(t testing.TB) *psync {
 	t.Helper()
-	d, err := OpenDir(t.TempDir(), Options{AnyFileSystem: true, BufferedIO: true, QueueDepth: 4})
+	d, err := OpenDir(t.TempDir(), Options{Engine: EnginePsync, AnyFileSystem: true, BufferedIO: true, QueueDepth: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load describes the memory from c on to the kernel: up to bytesMax bytes, up
-// to iovMax pieces, empty ones left out.
+// load describes the memory from c on to the kernel, in v's own memory.
 func (v *vector) load(c cursor, bytesMax int) (pieces []unix.Iovec, nBytes int) {
-	n := 0
+	return appendPieces(v.pieces[:0], c, bytesMax)
+}
+
+// appendPieces describes the memory from c on to the kernel: up to bytesMax
+// bytes, up to iovMax pieces, empty ones left out. dst is empty.
+func appendPieces(dst []unix.Iovec, c cursor, bytesMax int) (pieces []unix.Iovec, nBytes int) {
 	within := c.within
 	for _, b := range c.bufs {
 		b = b[within:]
@@ -20,14 +24,15 @@ func (v *vector) load(c cursor, bytesMax int) (pieces []unix.Iovec, nBytes int) 
 		if len(b) == 0 {
 			continue
 		}
-		v.pieces[n].Base = unsafe.SliceData(b)
-		v.pieces[n].SetLen(len(b))
+		piece := unix.Iovec{Base: unsafe.SliceData(b)}
+		piece.SetLen(len(b))
+		dst = append(dst, piece)
 		nBytes += len(b)
-		if n++; n == iovMax || nBytes == bytesMax {
+		if len(dst) == iovMax || nBytes == bytesMax {
 			break
 		}
 	}
-	return v.pieces[:n], nBytes
+	return dst, nBytes
 }
 
 func preadv(fd int, pieces []unix.Iovec, offset int64) (int, syscall.Errno) {
