@@ -83,7 +83,13 @@ func TestProgrammerErrorsPanic(t *testing.T) {
 	tab.Remove(ref)
 	mustPanic(t, "record removed", func() { tab.At(ref) })
 	mustPanic(t, "removed twice", func() { tab.Remove(ref) })
+	if tab.Peek(0) != nil || tab.Peek(ref) != nil || tab.Peek(ref+1) != nil {
+		t.Error("Peek found a record that is not in use")
+	}
 	ref = mustInsert(t, tab, id)
+	if r := tab.Peek(ref); r != tab.At(ref) || r.ID != id {
+		t.Errorf("Peek(%d) = %+v", ref, r)
+	}
 	*tab.At(ref) = Record{ID: id}
 	mustPanic(t, "record overwritten", func() { tab.At(ref) })
 	for _, blocks := range []int{-1, 0, MaxBlocksMax + 1} {
