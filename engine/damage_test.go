@@ -3,6 +3,8 @@ package engine_test
 import (
 	"bytes"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -415,6 +417,25 @@ func (r *rig) logState() map[string][]byte {
 	return state
 }
 
+// spot is one sector of a file.
+type spot struct {
+	name   string
+	offset int64
+}
+
+// changed lists the sectors that are in after and not, or not so, in before.
+func changed(before, after map[string][]byte) (spots []spot) {
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		was, now := before[name], after[name]
+		for unit := 0; unit < len(now); unit += 512 {
+			if len(was) < unit+512 || !bytes.Equal(was[unit:unit+512], now[unit:unit+512]) {
+				spots = append(spots, spot{name, int64(unit)})
+			}
+		}
+	}
+	return spots
+}
+
 // TestLogDamagedInTheMiddle: wherever the log is damaged behind a deletion or
 // in it, the deleted block stays deleted, at every later opening too.
 func TestLogDamagedInTheMiddle(t *testing.T) {
@@ -432,18 +453,7 @@ func TestLogDamagedInTheMiddle(t *testing.T) {
 			all(t, put(t, ns, durable, n), engine.Stored)
 		}
 		r.kill(s)
-		type spot struct {
-			name   string
-			offset int64
-		}
-		var spots []spot
-		for name, now := range r.logState() {
-			for unit := 0; unit < len(now); unit += 512 {
-				if was := before[name]; len(was) < unit+512 || !bytes.Equal(was[unit:unit+512], now[unit:unit+512]) {
-					spots = append(spots, spot{name, int64(unit)})
-				}
-			}
-		}
+		spots := changed(before, r.logState())
 		if len(spots) < 5 {
 			t.Fatalf("only %d sectors of the log changed", len(spots))
 		}
@@ -496,28 +506,23 @@ func TestLostFreeThenDelete(t *testing.T) {
 		all(t, put(t, ns, durable, 1001), engine.Stored)
 		r.kill(s)
 		disk, fs, twice := r.disk, r.fs, 0
-		for name, now := range after {
-			for unit := 0; unit < len(now); unit += 512 {
-				if was := before[name]; bytes.Equal(was[unit:unit+512], now[unit:unit+512]) {
-					continue
-				}
-				r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
-				must(t, r.disk.FlipBit(name, int64(unit)+40, 2))
-				s := r.open(engine.Options{SyncInterval: time.Hour})
-				ns := namespace(t, s, "a", 4096)
-				if get(t, ns, 0)[0] == engine.Hit {
-					twice++
-				}
-				_, err := ns.Delete([]engine.Key{key(0)})
-				must(t, err)
-				r.crash(s, true, 0)
-				s = r.open(engine.Options{SyncInterval: time.Hour})
-				ns = namespace(t, s, "a", 4096)
-				if get(t, ns, 0)[0] == engine.Hit {
-					t.Errorf("damage of %s at %d: the block came back after its deletion", name, unit)
-				}
-				mustClose(t, s)
+		for _, sp := range changed(before, after) {
+			r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
+			must(t, r.disk.FlipBit(sp.name, sp.offset+40, 2))
+			s := r.open(engine.Options{SyncInterval: time.Hour})
+			ns := namespace(t, s, "a", 4096)
+			if get(t, ns, 0)[0] == engine.Hit {
+				twice++
 			}
+			_, err := ns.Delete([]engine.Key{key(0)})
+			must(t, err)
+			r.crash(s, true, 0)
+			s = r.open(engine.Options{SyncInterval: time.Hour})
+			ns = namespace(t, s, "a", 4096)
+			if get(t, ns, 0)[0] == engine.Hit {
+				t.Errorf("damage at %v: the block came back after its deletion", sp)
+			}
+			mustClose(t, s)
 		}
 		if twice == 0 {
 			t.Error("no damage left two puts of the block")

@@ -211,6 +211,7 @@ func (b *putBatch) write(chunk []*writeOp) bool {
 				continue
 			case <-b.late:
 				inTime = false
+				b.late = passed
 			}
 		}
 		break
