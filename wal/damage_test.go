@@ -239,6 +239,14 @@ func TestDamage(t *testing.T) {
 		{"unreadable unit inside a frame", "sBs", func(im *image) { at := im.find(2); im.unreadable(at.name, at.offset+2*unitBytes) }, 0,
 			[]Position{1, 3}, 3, TailClean, []gap{{1, 3, false}}, 0},
 		{"unreadable header", "ssss", func(im *image) { im.unreadable(fileName(1), 0) }, 0, span(1, 4), 4, TailClean, noGaps, 0},
+		{"newest file unreadable", "BBB", func(im *image) {
+			im.bad = func(op *device.Op) bool { return op.File.Name() == fileName(2) }
+		}, 0, span(1, 2), 2, TailTorn, noGaps, 0},
+		{"first of two unsynced frames lost, the second torn", "ssww", func(im *image) {
+			at := im.find(3)
+			im.flip(4)
+			im.write(at.name, at.offset, make([]byte, unitBytes))
+		}, 0, span(1, 2), 2, TailTorn, noGaps, 0},
 		{"old file after a start", "sss|ss", func(im *image) { im.flip(2) }, 0,
 			[]Position{1, 3, 4, 5}, 5, TailClean, []gap{{1, 3, false}}, 0},
 		{"end of an old file after a start cannot tell of barriers", "sss|ss", func(im *image) { im.flip(3) }, 0,
@@ -349,6 +357,47 @@ func misdirect(im *image) {
 		im.t.Fatal(err)
 	}
 	im.write(to.name, to.offset, b[from.offset:from.offset+from.bytes])
+}
+
+// TestSpareSaysNothing: an unreadable place in a recycled file that is not in
+// use is no sign of a torn tail.
+func TestSpareSaysNothing(t *testing.T) {
+	im := newImage(t, "")
+	dev := mustOpenDisk(t, im.disk)
+	l := mustOpen(t, dev, smallLog(), 1)
+	for range 5 { // 1 2 | 3 4 | 5
+		if err := l.Sync(mustAppend(t, l, payloadOf(7, l.Last()+1, big), false)); err != nil {
+			t.Fatal(err)
+		}
+		l.Trim(l.Last())
+	}
+	mustClose(t, l, dev)
+	names := im.disk.Names()
+	spare := names[len(names)-1]
+	if b, err := im.disk.Bytes(spare); err != nil {
+		t.Fatal(err)
+	} else if h, sound := decodeHeader(b[:unitBytes]); !sound || fileName(h.number) == spare {
+		t.Fatalf("%s is no recycled file", spare)
+	}
+	im.unreadable(spare, unitBytes)
+	_, found, err := im.recover(4)
+	if err != nil || found.Last != 5 || found.Tail != TailClean {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestNumbersUsedUp: a forged name must not push the log beyond the numbers that
+// recovery knows.
+func TestNumbersUsedUp(t *testing.T) {
+	im := newImage(t, "s")
+	dev := mustOpenDisk(t, im.disk)
+	defer mustClose(t, dev)
+	if err := dev.WriteFile("wal-100000000000000000", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dev, smallLog(), 2); !errors.Is(err, ErrConfig) {
+		t.Errorf("open: %v, want ErrConfig", err)
+	}
 }
 
 func TestCorruptErrorTells(t *testing.T) {

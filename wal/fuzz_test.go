@@ -133,7 +133,12 @@ func recoverImage(t *testing.T, first, second []byte) []record {
 		t.Fatalf("%d records up to %d: %+v", len(records), at, found)
 	}
 	if found.Last < 1<<60 { // the log goes on
-		l := mustOpen(t, dev, smallLog(), found.Last+1)
+		l, err := Open(dev, smallLog(), found.Last+1)
+		if errors.Is(err, ErrConfig) {
+			return records // a forged header with one of the last log numbers
+		} else if err != nil {
+			t.Fatal(err)
+		}
 		l.Trim(found.Last)
 		mustClose(t, l)
 	}

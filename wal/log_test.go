@@ -449,6 +449,24 @@ func TestDataSynced(t *testing.T) {
 	mustClose(t, dev)
 }
 
+// TestDataSyncedOfDiscarded: a discarded frame still tells, up to the end.
+func TestDataSyncedOfDiscarded(t *testing.T) {
+	im := newImage(t, "ww")
+	dev := mustOpenDisk(t, im.disk)
+	l := mustOpen(t, dev, smallLog(), 3)
+	for p := Position(3); p <= 6; p++ {
+		l.SetDataSynced(p - 1)
+		if err := l.Write(mustAppend(t, l, payloadOf(7, p, 16), false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kill(t, im.disk, dev, l)
+	im.flip(4)
+	if _, found, err := im.recover(0); err != nil || found.Last != 3 || found.DataSynced != 3 {
+		t.Errorf("last %d, data-synced %d, %v; want 3, 3", found.Last, found.DataSynced, err)
+	}
+}
+
 // TestQueueFull: a device whose queue is full for a while is no failure.
 func TestQueueFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -521,8 +539,8 @@ func TestConcurrent(t *testing.T) {
 					err = l.Write(p)
 				}
 				l.SetDataSynced(p)
-				if err != nil || l.DiskBytes() == 0 || l.Written() < l.Synced() {
-					t.Errorf("%v, %d bytes", err, l.DiskBytes())
+				if synced := l.Synced(); err != nil || l.DiskBytes() == 0 || l.Written() < synced {
+					t.Errorf("%v, %d bytes, synced %d", err, l.DiskBytes(), synced)
 				}
 			}
 		})
