@@ -115,7 +115,8 @@ func (s *Store) addSegment(ns *Namespace) error {
 	}
 	h := segmentHeader{storeID: s.id, nsID: ns.nsID, number: s.nextNumber, namespace: ns.number,
 		incarnation: ns.incarnation, slots: ns.slots, slotBytes: ns.slotBytes,
-		blockBytes: uint32(ns.descriptor.BlockBytes), createdAfter: uint64(s.wal.Last())}
+		blockBytes: uint32(ns.descriptor.BlockBytes), dirBytes: uint32(directoryBytes(ns.slots)),
+		createdAfter: uint64(s.wal.Last())}
 	s.nextNumber++
 	cost := segmentCostBytes(h.slotBytes, h.slots)
 	s.costBytes += cost
@@ -172,7 +173,7 @@ func (s *Store) makeRoom(ns *Namespace) (bool, error) {
 // ns: the coldest one, if everything in it is older than the oldest block of
 // ns, or if ns has no segment at all.
 func (s *Store) segmentToTakeLocked(ns *Namespace) *segment {
-	if ns.quotaBytes > 0 && int64(len(ns.segments)+1)*(headerBytes+int64(ns.slots)*int64(ns.slotBytes)) > ns.quotaBytes {
+	if ns.quotaBytes > 0 && int64(len(ns.segments)+1)*segmentFileBytes(ns.slotBytes, ns.slots) > ns.quotaBytes {
 		return nil
 	}
 	var candidates []*segment

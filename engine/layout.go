@@ -77,16 +77,30 @@ func (l layout) capacityFor(budgetBytes int64) int64 {
 	}
 }
 
-// shape gives the slot size and the slots per segment for a block size.
+// directoryBytes is the room for the directory at the end of a segment.
+func directoryBytes(slots uint32) int64 {
+	return roundUp(int64(slots)*directoryBytesPerSlot, directoryPageBytes)
+}
+
+// segmentFileBytes is the length of a segment's file.
+func segmentFileBytes(slotBytes, slots uint32) int64 {
+	return headerBytes + int64(slots)*int64(slotBytes) + directoryBytes(slots)
+}
+
+// shape gives the slot size and the slots per segment for a block size. The
+// file is at most segmentBytes long, unless that leaves too few slots.
 func (l layout) shape(blockBytes int) (slotBytes, slots uint32) {
 	slotBytes = uint32(roundUp(int64(blockBytes), headerBytes))
-	n := max((l.segmentBytes-headerBytes)/int64(slotBytes), segmentSlotsMin)
+	n := max((l.segmentBytes-headerBytes)/(int64(slotBytes)+directoryBytesPerSlot), segmentSlotsMin)
+	if n > segmentSlotsMin && segmentFileBytes(slotBytes, uint32(min(n, slotsMax))) > l.segmentBytes {
+		n-- // the directory takes whole pages
+	}
 	return slotBytes, uint32(min(n, slotsMax))
 }
 
 // segmentCostBytes is what one segment takes from the budget.
 func segmentCostBytes(slotBytes, slots uint32) int64 {
-	return headerBytes + int64(slots)*(int64(slotBytes)+indexBytesPerSlot)
+	return segmentFileBytes(slotBytes, slots) + int64(slots)*indexBytesPerSlot
 }
 
 // checkFits refuses a capacity that cannot hold one segment of this block

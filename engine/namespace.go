@@ -149,10 +149,10 @@ func (ns *Namespace) ID() string { return hex.EncodeToString(ns.nsID[:]) }
 // second after the lease has ended. The quota is durable.
 func (ns *Namespace) SetQuota(bytes int64) error {
 	s := ns.s
-	h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
-	if bytes < 0 || bytes > 0 && bytes < h.fileBytes() {
+	least := segmentFileBytes(ns.slotBytes, ns.slots)
+	if bytes < 0 || bytes > 0 && bytes < least {
 		return fmt.Errorf("%w: quota %d of namespace %q must be 0 (none) or at least one segment, %d bytes",
-			ErrConfig, bytes, ns.descriptor.Name, h.fileBytes())
+			ErrConfig, bytes, ns.descriptor.Name, least)
 	}
 	if err := s.begin(); err != nil {
 		return err

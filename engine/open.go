@@ -182,7 +182,7 @@ func (s *Store) openStoreFile() error {
 // the capacity, and, if that was lowered, those in the segments found, since the
 // coldest are known, and go, only after the table has been loaded.
 func (s *Store) blocksMax() (int, error) {
-	smallest := segmentCostBytes(BlockBytesMin, 1) - headerBytes
+	const smallest = BlockBytesMin + directoryBytesPerSlot + indexBytesPerSlot
 	most := s.layout.segmentBudgetBytes() / smallest
 	names, err := s.dev.List()
 	if err != nil {

@@ -6,8 +6,8 @@ package engine
 func (ns *Namespace) trimToQuotaLocked() {
 	s := ns.s
 	s.leases.expireLocked(s)
-	h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
-	for ns.quotaBytes > 0 && int64(len(ns.segments))*h.fileBytes() > ns.quotaBytes {
+	each := segmentFileBytes(ns.slotBytes, ns.slots)
+	for ns.quotaBytes > 0 && int64(len(ns.segments))*each > ns.quotaBytes {
 		var free []*segment
 		for _, g := range ns.segments {
 			if !s.segmentLeasedLocked(g) {

@@ -263,8 +263,7 @@ func (s *Store) shrink() {
 	}
 	for _, ns := range s.namespaces {
 		over(ns.segments, func() bool {
-			h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
-			return ns.quotaBytes > 0 && int64(len(ns.segments))*h.fileBytes() > ns.quotaBytes
+			return ns.quotaBytes > 0 && int64(len(ns.segments))*segmentFileBytes(ns.slotBytes, ns.slots) > ns.quotaBytes
 		})
 	}
 	leaving := int64(0)

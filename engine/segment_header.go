@@ -29,6 +29,7 @@ type segmentHeader struct {
 	slots       uint32
 	slotBytes   uint32
 	blockBytes  uint32
+	dirBytes    uint32 // room for the directory behind the slots
 	// createdAfter is the log position at creation: entries at or before it
 	// belong to an earlier file of the same number.
 	createdAfter uint64
@@ -48,6 +49,7 @@ func (h *segmentHeader) encode() []byte {
 	le.PutUint32(b[80:], h.slotBytes)
 	le.PutUint32(b[84:], h.blockBytes)
 	le.PutUint64(b[88:], h.createdAfter)
+	le.PutUint32(b[96:], h.dirBytes)
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
 	return b
 }
@@ -78,15 +80,20 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, err error) {
 	h.slotBytes = le.Uint32(b[80:])
 	h.blockBytes = le.Uint32(b[84:])
 	h.createdAfter = le.Uint64(b[88:])
+	h.dirBytes = le.Uint32(b[96:])
 	if h.number == 0 || h.slots == 0 || h.slots > slotsMax || h.slotBytes%headerBytes != 0 ||
-		h.blockBytes > h.slotBytes || h.blockBytes < BlockBytesMin || h.slotBytes > BlockBytesMax {
+		h.blockBytes > h.slotBytes || h.blockBytes < BlockBytesMin || h.slotBytes > BlockBytesMax ||
+		int64(h.dirBytes) != directoryBytes(h.slots) {
 		return h, fmt.Errorf("%w: segment header with impossible sizes", ErrCorrupt)
 	}
 	return h, nil
 }
 
 // fileBytes is the length of the segment's file.
-func (h *segmentHeader) fileBytes() int64 { return headerBytes + int64(h.slots)*int64(h.slotBytes) }
+func (h *segmentHeader) fileBytes() int64 { return h.directoryOffset() + int64(h.dirBytes) }
+
+// directoryOffset is where the slots end and the directory begins.
+func (h *segmentHeader) directoryOffset() int64 { return h.slotOffset(h.slots) }
 
 // slotOffset is the file offset of a slot.
 func (h *segmentHeader) slotOffset(slot uint32) int64 {

@@ -33,9 +33,9 @@ func (ns *Namespace) growthLocked() int {
 	free := s.layout.segmentBudgetBytes() - s.costBytes - s.indexOverrunLocked()
 	n := max(free, 0) / segmentCostBytes(ns.slotBytes, ns.slots)
 	if ns.quotaBytes > 0 {
-		h := segmentHeader{slots: ns.slots, slotBytes: ns.slotBytes}
-		left := ns.quotaBytes - int64(len(ns.segments))*h.fileBytes()
-		n = min(n, max(left, 0)/h.fileBytes())
+		each := segmentFileBytes(ns.slotBytes, ns.slots)
+		left := ns.quotaBytes - int64(len(ns.segments))*each
+		n = min(n, max(left, 0)/each)
 	}
 	return int(n)
 }
