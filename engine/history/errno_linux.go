@@ -1,0 +1,5 @@
+package history
+
+import "syscall"
+
+var errNoSpace error = syscall.ENOSPC

@@ -1,0 +1,131 @@
+package history_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine/history"
+)
+
+// Environment of the random tests.
+//
+//	SPILLWAY_LONG=1        runs 12,000 histories instead of a few hundred
+//	SPILLWAY_HISTORIES=N   runs N of them
+//	SPILLWAY_SEED=N        runs the history of one seed only
+//	SPILLWAY_HISTORY=FILE  runs the history in a file that a failure has left
+//	SPILLWAY_TRACE=1       prints every seed before it runs, to find one that crashes
+const firstSeed = 1
+
+func histories(t *testing.T) (first uint64, n int) {
+	number := func(name string) (int, bool) {
+		v := os.Getenv(name)
+		if v == "" {
+			return 0, false
+		}
+		i, err := strconv.Atoi(v)
+		if err != nil {
+			t.Fatalf("%s=%q: %v", name, v, err)
+		}
+		return i, true
+	}
+	if seed, ok := number("SPILLWAY_SEED"); ok {
+		return uint64(seed), 1
+	}
+	first = firstSeed
+	n = 300
+	if raceEnabled || testing.Short() {
+		n = 40
+	}
+	if os.Getenv("SPILLWAY_LONG") != "" {
+		first, n = 1_000_000, 12_000
+	}
+	if wanted, ok := number("SPILLWAY_HISTORIES"); ok {
+		n = wanted
+	}
+	if from, ok := number("SPILLWAY_FROM"); ok {
+		first = uint64(from)
+	}
+	return first, n
+}
+
+func limits() history.Limits {
+	return history.Limits{NoMeddling: raceEnabled, Mode: history.Mode(os.Getenv("SPILLWAY_MODE"))}
+}
+
+// TestHistories runs random histories and demands that no promise is broken.
+func TestHistories(t *testing.T) {
+	if file := os.Getenv("SPILLWAY_HISTORY"); file != "" {
+		replay(t, file)
+		return
+	}
+	first, n := histories(t)
+	var sum history.Figures
+	perMode := map[history.Mode]int{}
+	start := time.Now()
+	for seed := first; seed < first+uint64(n); seed++ {
+		h := history.Generate(seed, limits())
+		if os.Getenv("SPILLWAY_TRACE") != "" {
+			fmt.Fprintf(os.Stderr, "history %d (%s)\n", seed, h.Mode)
+		}
+		res := history.Run(t, h)
+		if res.Err != nil {
+			report(t, h, res.Err)
+		}
+		add(&sum, res.Figures)
+		perMode[h.Mode]++
+	}
+	t.Logf("%d histories in %v: %v; %+v", n, time.Since(start).Round(time.Second), perMode, sum)
+	if n >= 40 && (sum.Hits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Evicted == 0 || sum.Crashes == 0 || sum.Injected == 0) {
+		t.Errorf("the histories are too tame: %+v", sum)
+	}
+}
+
+func add(sum *history.Figures, f history.Figures) {
+	sum.Ops += f.Ops
+	sum.Puts += f.Puts
+	sum.Hits += f.Hits
+	sum.Misses += f.Misses
+	sum.Lates += f.Lates
+	sum.Lost += f.Lost
+	sum.Evicted += f.Evicted
+	sum.Lives += f.Lives
+	sum.Crashes += f.Crashes
+	sum.Injected += f.Injected
+}
+
+// report shrinks a failing history, keeps it in a file and fails the test.
+func report(t *testing.T, h *history.History, err error) {
+	t.Helper()
+	small, smallErr := h, err
+	if os.Getenv("SPILLWAY_NOSHRINK") == "" {
+		small, smallErr = history.Shrink(t, h, err, time.Minute)
+	}
+	name := filepath.Join(os.TempDir(), fmt.Sprintf("spillway-history-%d.json", h.Seed))
+	if text, err := json.MarshalIndent(small, "", " "); err == nil {
+		_ = os.WriteFile(name, text, 0o644)
+	}
+	t.Fatalf("history %d (%s) broke a promise; SPILLWAY_SEED=%d repeats it, SPILLWAY_HISTORY=%s its smallest form of %d operations\nfirst: %v\n\nsmallest: %v",
+		h.Seed, h.Mode, h.Seed, name, small.Operations(), err, smallErr)
+}
+
+func replay(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h history.History
+	if err := json.Unmarshal(text, &h); err != nil {
+		t.Fatal(err)
+	}
+	for try := range 20 {
+		if res := history.Run(t, &h); res.Err != nil {
+			t.Fatalf("try %d: %v", try, res.Err)
+		}
+	}
+	t.Log("20 runs broke no promise")
+}
