@@ -200,7 +200,7 @@ func crashAt(t *testing.T, seed uint64, k int, power bool) (calls int) {
 // TestCrashAtEveryCall kills the process, or the machine, before or during every
 // single call of the device in a first life, Open and rotation included.
 func TestCrashAtEveryCall(t *testing.T) {
-	seeds := uint64(5)
+	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 1
 	}

@@ -135,14 +135,15 @@ func (l *Log) refusalLocked() error {
 // openFrameLocked returns a frame with room for needBytes: the newest queued
 // one, or a new one at the next place.
 func (l *Log) openFrameLocked(needBytes int) (*queued, error) {
-	q := &queued{offset: l.nextOffset, first: l.last + 1, barrier: l.barrier, since: time.Now()}
+	offset := l.nextOffset
 	if n := len(l.queue); n > 0 {
 		newest := l.queue[n-1]
 		if grown := frameBytes(len(newest.payload) + needBytes); grown <= frameBytesMax && newest.offset+int64(grown) <= l.opts.FileBytes {
 			return newest, nil
 		}
-		q.offset = newest.offset + int64(frameBytes(len(newest.payload)))
+		offset = newest.offset + int64(frameBytes(len(newest.payload)))
 	}
+	q := &queued{offset: offset, first: l.last + 1, barrier: l.barrier, since: time.Now()}
 	if q.offset+int64(frameBytes(needBytes)) > l.opts.FileBytes {
 		if len(l.files)+l.ahead >= l.filesMax {
 			return nil, ErrUntrimmed
