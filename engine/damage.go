@@ -20,6 +20,7 @@ func (s *Store) mismatch(r *readOp, cause error) {
 		s.counters.StaleReads++
 	case s.suspectLocked(r.position):
 		s.counters.LostBlocks++
+		cause = fmt.Errorf("block at %v: %w", r.place, ErrLost)
 		s.forgetBlockLocked(r)
 	default:
 		s.counters.TornBlocks++

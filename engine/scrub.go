@@ -14,6 +14,7 @@ import (
 type ScrubReport struct {
 	Blocks  int   `json:"blocks"`  // read
 	Bytes   int64 `json:"bytes"`   // read
+	Lost    int   `json:"lost"`    // did not survive an unclean stop: misses from now on
 	Bad     int   `json:"bad"`     // failed their checksum or could not be read: misses from now on
 	Skipped int   `json:"skipped"` // gone or busy meanwhile
 	Total   int   `json:"total"`   // present when the pass began
@@ -65,6 +66,9 @@ func (s *Store) scrubSegment(ctx context.Context, number uint32, report *ScrubRe
 			case it.Status == Hit:
 				report.Blocks++
 				report.Bytes += int64(batch.ns.descriptor.BlockBytes)
+			case errors.Is(it.Err, ErrLost):
+				report.Blocks++
+				report.Lost++
 			case it.Err != nil && !errors.Is(it.Err, ErrSick) && !errors.Is(it.Err, device.ErrClosed):
 				report.Blocks++
 				report.Bad++

@@ -64,6 +64,9 @@ var (
 	// ErrCorrupt: bytes on disk fail their checksum. Blocks never return it
 	// (they become misses); the store file and the log do.
 	ErrCorrupt = errors.New("damaged")
+	// ErrLost: a block was newer than the last sync before an unclean stop, and its
+	// bytes did not survive that. Not damage.
+	ErrLost = errors.New("lost by an unclean stop")
 	// ErrConfig: an option is out of range or contradicts another; the message
 	// quotes the values.
 	ErrConfig = errors.New("bad configuration")

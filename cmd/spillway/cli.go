@@ -17,6 +17,7 @@ type cli struct {
 	Ls      lsCmd      `cmd:"" help:"List the blocks of a namespace."`
 	Stat    statCmd    `cmd:"" help:"Show a store's state."`
 	Ns      nsCmd      `cmd:"" help:"List, limit or drop namespaces."`
+	Scrub   scrubCmd   `cmd:"" help:"Read and prove every block of a store; bad ones become misses."`
 	Version versionCmd `cmd:"" help:"Show the version and what is compiled in."`
 }
 

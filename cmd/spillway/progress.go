@@ -15,48 +15,61 @@ const (
 	progressLog      = 5 * time.Second
 )
 
-// progress shows how far a replay is.
-type progress struct {
+// meter shows the progress of long work on stderr, now and then.
+type meter struct {
 	w        io.Writer
 	terminal bool
 	now      func() time.Time
-	requests int           // that will come; 0 if unknown
-	limit    time.Duration // of the run; 0 if none
-	started  time.Time
 	shown    time.Time
 	width    int // of the line on the terminal
 }
 
+func newMeter(st *state) meter {
+	return meter{w: st.stderr, terminal: st.stderrTTY, now: st.now, shown: st.now()}
+}
+
+// show prints the line if it is time for one.
+func (m *meter) show(line func(now time.Time) string) {
+	now := m.now()
+	interval := progressLog
+	if m.terminal {
+		interval = progressTerminal
+	}
+	if now.Sub(m.shown) < interval {
+		return
+	}
+	m.shown = now
+	if !m.terminal {
+		fmt.Fprintln(m.w, line(now))
+		return
+	}
+	text := line(now)
+	fmt.Fprintf(m.w, "\r%-*s", m.width, text)
+	m.width = len(text)
+}
+
+// clear leaves a terminal's line empty for what comes next.
+func (m *meter) clear() {
+	if m.width > 0 {
+		fmt.Fprintf(m.w, "\r%*s\r", m.width, "")
+	}
+}
+
+// progress shows how far a replay is.
+type progress struct {
+	meter
+	requests int           // that will come; 0 if unknown
+	limit    time.Duration // of the run; 0 if none
+	started  time.Time
+}
+
 func newProgress(st *state, requests int, limit time.Duration) *progress {
-	now := st.now()
-	return &progress{w: st.stderr, terminal: st.stderrTTY, now: st.now, requests: requests, limit: limit, started: now, shown: now}
+	return &progress{meter: newMeter(st), requests: requests, limit: limit, started: st.now()}
 }
 
 // after is called after each request.
 func (p *progress) after(r *replay.Result) {
-	now := p.now()
-	interval := progressLog
-	if p.terminal {
-		interval = progressTerminal
-	}
-	if now.Sub(p.shown) < interval {
-		return
-	}
-	p.shown = now
-	line := p.line(r, now.Sub(p.started))
-	if !p.terminal {
-		fmt.Fprintln(p.w, line)
-		return
-	}
-	fmt.Fprintf(p.w, "\r%-*s", p.width, line)
-	p.width = len(line)
-}
-
-// clear leaves a terminal's line empty for what comes next.
-func (p *progress) clear() {
-	if p.width > 0 {
-		fmt.Fprintf(p.w, "\r%*s\r", p.width, "")
-	}
+	p.show(func(now time.Time) string { return p.line(r, now.Sub(p.started)) })
 }
 
 func (p *progress) line(r *replay.Result, elapsed time.Duration) string {
