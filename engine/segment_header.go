@@ -84,7 +84,7 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, err error) {
 	if h.number == 0 || h.slots == 0 || h.slots > slotsMax || h.slotBytes%headerBytes != 0 ||
 		h.blockBytes > h.slotBytes || h.blockBytes < BlockBytesMin || h.slotBytes > BlockBytesMax ||
 		int64(h.dirBytes) != directoryBytes(h.slots) {
-		return h, fmt.Errorf("%w: segment header with impossible sizes", ErrCorrupt)
+		return h, fmt.Errorf("%w: a sound segment header with sizes that this program does not know", ErrVersion)
 	}
 	return h, nil
 }
