@@ -116,6 +116,7 @@ type SegmentFacts struct {
 	SlotBytes    uint32 `json:"slot_bytes"`    // from one slot to the next
 	BlockBytes   uint32 `json:"block_bytes"`   // used in each slot
 	CreatedAfter uint64 `json:"created_after"` // log position when the file was made
+	DirBytes     uint32 `json:"dir_bytes"`     // room for the directory behind the slots
 	Flaws        []Flaw `json:"-"`
 }
 
@@ -172,6 +173,7 @@ func (f *SegmentFacts) fill(h *segmentHeader) {
 	f.StoreID, f.NamespaceID = hex.EncodeToString(h.storeID[:]), hex.EncodeToString(h.nsID[:])
 	f.Number, f.Namespace, f.Incarnation = h.number, h.namespace, h.incarnation
 	f.Slots, f.SlotBytes, f.BlockBytes, f.CreatedAfter = h.slots, h.slotBytes, h.blockBytes, h.createdAfter
+	f.DirBytes = h.dirBytes
 }
 
 // rawSegmentHeader reads the fields of a header that does not prove itself.
@@ -183,5 +185,6 @@ func rawSegmentHeader(head []byte) (h segmentHeader) {
 	copy(h.nsID[:], b[32:64])
 	h.number, h.namespace, h.incarnation = le.Uint32(b[64:]), le.Uint32(b[68:]), le.Uint32(b[72:])
 	h.slots, h.slotBytes, h.blockBytes, h.createdAfter = le.Uint32(b[76:]), le.Uint32(b[80:]), le.Uint32(b[84:]), le.Uint64(b[88:])
+	h.dirBytes = le.Uint32(b[96:])
 	return h
 }

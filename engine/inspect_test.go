@@ -152,6 +152,67 @@ func TestInspectSegment(t *testing.T) {
 	}
 }
 
+// TestInspectDirectory: pages are shown, blank ones are not, and each wrong one
+// tells what is wrong with it.
+func TestInspectDirectory(t *testing.T) {
+	slots := uint32(100)
+	h := segmentHeader{number: 7, namespace: 1, incarnation: 3, slots: slots, slotBytes: 4096, blockBytes: 4096, dirBytes: uint32(directoryBytes(slots))}
+	file := make([]byte, h.fileBytes())
+	copy(file, h.encode())
+	pages := 0
+	p := newDirectoryPacker(&h, 99, 90, func(number uint32, page []byte) error {
+		copy(file[h.directoryOffset()+int64(number)*directoryPageBytes:], page)
+		pages++
+		return nil
+	})
+	for slot := range uint32(90) {
+		if err := p.add(directoryEntry{slot: slot, position: uint64(slot) + 1, key: []byte("key")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.flush(); err != nil {
+		t.Fatal(err)
+	}
+	show := func(file []byte) (entries int, flaws string) {
+		facts := InspectSegment(file[:SegmentHeaderBytes], nil, int64(len(file)), 7)
+		for page := range InspectDirectory(bytes.NewReader(file), int64(len(file)), &facts) {
+			entries += len(page.Entries)
+			if page.Flaw != nil {
+				flaws += page.Flaw.Text + "\n"
+			}
+			for _, e := range page.Entries {
+				if page.Flaw == nil && (string(e.Key) != "key" || e.Place != MakePlace(7, uint32(e.Position-1)).String() || page.Position != 99) {
+					t.Errorf("%+v", e)
+				}
+			}
+		}
+		return entries, flaws
+	}
+	if pages < 2 {
+		t.Fatalf("only %d pages", pages)
+	}
+	if entries, flaws := show(file); entries != 90 || flaws != "" {
+		t.Errorf("%d entries, %s", entries, flaws)
+	}
+	at := h.directoryOffset()
+	for want, change := range map[string]func([]byte){
+		"page 0: damaged: directory page fails its checksum": func(f []byte) { f[at+100] ^= 1 },
+		"page 0: it is page 1 of segment 7, incarnation 3":   func(f []byte) { copy(f[at:at+directoryPageBytes], f[at+directoryPageBytes:]) },
+	} {
+		changed := slices.Clone(file)
+		change(changed)
+		if entries, flaws := show(changed); !strings.Contains(flaws, want) || strings.Count(flaws, "\n") != 1 || entries == 0 {
+			t.Errorf("%d entries, flaws %s, want %s", entries, flaws, want)
+		}
+	}
+	if entries, flaws := show(file[:at+directoryPageBytes+100]); entries == 0 || entries == 90 || flaws != "" {
+		t.Errorf("cut: %d entries, %s", entries, flaws)
+	}
+	if entries, flaws := show(make([]byte, SegmentHeaderBytes)); entries != 0 || flaws != "" {
+		t.Errorf("no header: %d entries, %s", entries, flaws)
+	}
+}
+
 func TestInspectRecord(t *testing.T) {
 	id := table.ID{Hi: 1, Lo: 2}
 	put := putRecord{namespace: 1, incarnation: 2, id: id, place: MakePlace(3, 4), checksum: 5, depth: 6, importance: 7, group: 8, key: []byte("key")}
@@ -310,6 +371,9 @@ func FuzzInspectSegment(f *testing.F) {
 			binary.LittleEndian.PutUint32(head[8:], crc32.Checksum(head[12:segmentHeaderBytes], castagnoli))
 		}
 		facts := InspectSegment(head, mirror, size, number)
+		for page := range InspectDirectory(bytes.NewReader(head), size, &SegmentFacts{Slots: facts.Slots % 64, SlotBytes: facts.SlotBytes % 8192, DirBytes: 8192}) {
+			_ = page.Entries
+		}
 		if _, err := decodeSegmentHeader(head); err != nil && len(facts.Flaws) == 0 {
 			t.Fatalf("no flaw though %v", err)
 		}
