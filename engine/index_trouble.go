@@ -58,7 +58,7 @@ func (t *indexTrouble) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: t.heard,
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			t.log.Error("index: damaged file", "path", info.Path, "cause", info.Details)
+			t.log.Error("index: damaged file", "path", info.Path, "cause", info.Details.Error())
 		},
 	}
 }
@@ -68,7 +68,7 @@ func (t *indexTrouble) listener() *pebble.EventListener {
 func (t *indexTrouble) heard(err error) {
 	now := time.Now().UnixNano()
 	if before := t.last.Swap(now); now-before > (10 * indexRetryPause).Nanoseconds() {
-		t.log.Warn("index: a flush or compaction failed and is tried again", "cause", err)
+		t.log.Warn("index: a flush or compaction failed and is tried again", "cause", err.Error())
 	}
 	select {
 	case <-t.background:
