@@ -18,7 +18,7 @@ const (
 
 // layout divides a store's capacity. Everything on disk is inside it:
 //
-//	capacity = log files (two to spare for a reopening) + store file + fixed index reserve
+//	capacity = log files + store file + fixed index reserve
 //	         + segments x (file bytes + slots x indexBytesPerSlot)
 //
 // If the index outgrows its reserve (long keys), the coldest segment goes.
@@ -48,7 +48,7 @@ func logFileBytesFor(capacityBytes int64) int64 {
 
 // overheadBytes is what the store needs before its first segment.
 func (l layout) overheadBytes() int64 {
-	return (logFilesMax+2)*l.logFileBytes + l.ballastBytes() + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
+	return logFilesMax*l.logFileBytes + l.ballastBytes() + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
 }
 
 // segmentBudgetBytes is what segments, with their share of the index, may cost.

@@ -40,11 +40,12 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if s.wal, err = wal.Open(s.dev, s.walOptions(), wal.Position(last+1)); err != nil {
+	fresh := s.walOptions()
+	fresh.Trimmed = wal.Position(last) // the index is durable up to here
+	if s.wal, err = wal.Open(s.dev, fresh, wal.Position(last+1)); err != nil {
 		return fmt.Errorf("start a new log: %w", err)
 	}
 	s.apply.start(s, last)
-	s.wal.Trim(wal.Position(last))
 	s.synced, s.logSynced, s.useClock = last, last, last
 	if err := s.loadTable(); err != nil {
 		return err
