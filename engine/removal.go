@@ -67,21 +67,25 @@ func (s *Store) unlinkRemovals() error {
 	if len(gone) == 0 {
 		return nil
 	}
+	removed := 0
 	var errs []error
 	for _, g := range gone {
 		err := errors.Join(g.closeOnce(), s.dev.Remove(segmentName(g.header.number)))
 		s.mu.Lock()
 		if err == nil {
 			s.costBytes -= segmentCostBytes(g.header.slotBytes, g.header.slots)
+			removed++
 		} else {
 			s.removals = append(s.removals, g)
 			errs = append(errs, err)
 		}
 		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	s.wakeLocked()
-	s.mu.Unlock()
+	if removed > 0 { // else a waiting put would ask again at once, round and round
+		s.mu.Lock()
+		s.wakeLocked()
+		s.mu.Unlock()
+	}
 	return errors.Join(errs...)
 }
 
