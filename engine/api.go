@@ -102,7 +102,7 @@ type MatchResult struct {
 
 // Entry is one block in a listing.
 type Entry struct {
-	Key        Key
+	Key        Key // without bytes: a rebuild of the index could not name the block; gets find it
 	Depth      uint32
 	Position   uint64 // log position of its put
 	Place      Place
@@ -155,8 +155,11 @@ type Counters struct {
 	WriteErrors      uint64 `json:"write_errors"` // I/O errors of data writes
 	QuarantinedSlots uint64 `json:"quarantined_slots"`
 	SickPeriods      uint64 `json:"sick_periods"` // times the drive was found sick
-	ReadBytes        uint64 `json:"read_bytes"`
-	WrittenBytes     uint64 `json:"written_bytes"`
+	// DirectoryErrors: directories of segments that could not be written. Only a
+	// rebuild of a lost index would miss them.
+	DirectoryErrors uint64 `json:"directory_errors"`
+	ReadBytes       uint64 `json:"read_bytes"`
+	WrittenBytes    uint64 `json:"written_bytes"`
 }
 
 // NamespaceStat is a namespace's part of a Stat.

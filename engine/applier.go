@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -20,6 +21,7 @@ type applier struct {
 	queue   []appliedRecord // appended, not yet applied; bounded by the log's size
 	written uint64          // the log has written up to here
 	closing bool
+	cleanly bool // closing, and nothing is lost
 	force   bool // flush the index and trim the log now
 	wake    chan struct{}
 	done    chan struct{}
@@ -29,6 +31,9 @@ type applier struct {
 	flushed   uint64
 	flushing  <-chan struct{}
 	flushGoal uint64
+
+	// reached is applied, for other goroutines.
+	reached atomic.Uint64
 }
 
 type appliedRecord struct {
@@ -41,6 +46,7 @@ const applyBatchMax = 512
 
 func (a *applier) start(s *Store, applied uint64) {
 	a.applied, a.flushed, a.written = applied, applied, applied
+	a.reached.Store(applied)
 	a.wake = make(chan struct{}, 1)
 	a.done = make(chan struct{})
 	go a.run(s)
@@ -81,9 +87,10 @@ func (a *applier) flushSoon() {
 }
 
 // stop applies what is written, flushes the index and ends the goroutine.
-func (a *applier) stop() {
+// cleanly says that all that was appended is written and its data synced.
+func (a *applier) stop(cleanly bool) {
 	a.mu.Lock()
-	a.closing = true
+	a.closing, a.cleanly = true, cleanly
 	a.mu.Unlock()
 	a.kick()
 	<-a.done
@@ -155,6 +162,7 @@ func (a *applier) applyAll(s *Store, records []appliedRecord) error {
 		return err
 	}
 	a.applied = last
+	a.reached.Store(last)
 	if planted.Active(planted.TrimEarly) {
 		s.wal.Trim(wal.Position(last))
 	}
@@ -187,9 +195,16 @@ func (a *applier) finish(s *Store) {
 	s.mu.Lock()
 	synced := s.synced
 	s.mu.Unlock()
+	a.mu.Lock()
+	cleanly := a.cleanly && len(a.queue) == 0 && synced == a.applied
+	a.mu.Unlock()
 	b := s.index.db.NewBatch()
 	defer b.Close()
-	err := errors.Join(setNumber(b, keyDataSynced, synced), b.Commit(pebble.NoSync))
+	err := setNumber(b, keyDataSynced, synced)
+	if cleanly {
+		err = errors.Join(err, setNumber(b, keyClean, 1))
+	}
+	err = errors.Join(err, b.Commit(pebble.NoSync))
 	if err == nil {
 		err = s.index.flush()
 	}

@@ -14,7 +14,7 @@ func (s *Store) abandon() error {
 		errs = append(errs, s.wal.Close())
 	}
 	if s.apply.done != nil {
-		s.apply.stop()
+		s.apply.stop(false)
 	}
 	if s.index != nil {
 		errs = append(errs, s.index.close())
@@ -31,7 +31,7 @@ func (s *Store) releaseAll() error {
 	for _, g := range s.removals {
 		errs = append(errs, g.closeOnce())
 	}
-	errs = append(errs, s.dev.Close())
+	errs = append(errs, s.closeDeletions(), s.dev.Close())
 	for _, ns := range s.namespaces {
 		evict.Free(ns.policy)
 	}
@@ -57,15 +57,20 @@ func (s *Store) Close() error {
 	s.scrub.stop()
 	s.calls.Wait()
 
+	s.dirs.stop()
 	close(s.keep.stop)
 	<-s.keep.done
 	close(s.commit.stop)
 	<-s.commit.done
+	s.writeLastDirectories()
 	var errs []error
 	if err := s.wal.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("close the log: %w", err))
 	}
-	s.apply.stop()
+	s.mu.Lock()
+	cleanly := s.health == nil && len(errs) == 0
+	s.mu.Unlock()
+	s.apply.stop(cleanly)
 	if err := s.index.close(); err != nil {
 		errs = append(errs, fmt.Errorf("close the index: %w", err))
 	}

@@ -17,9 +17,11 @@ import (
 // they sort:
 //
 //	'b' ns u32 | incarnation u32 | ID 16 | position u64 -> place u64 | checksum u64 |
-//	                                depth u32 | importance u8 | group u32 | key   (little endian)
+//	                                depth u32 | importance u8 | group u32 | key   (little endian;
+//	                                no key: its name is lost)
 //	'm' "applied"   -> u64: every log record up to here is in the index
 //	'm' "datasynced" -> u64: block data up to here is on stable media
+//	'm' "clean"    -> u64 1: the store was closed; from Open on it is not there
 //	'q' place u64   -> "" : the slot is quarantined
 //	's' from u64    -> u64 to: positions in (from, to] were unsynced at an unclean stop
 //
@@ -46,6 +48,7 @@ const (
 var (
 	keyApplied    = []byte("mapplied")
 	keyDataSynced = []byte("mdatasynced")
+	keyClean      = []byte("mclean")
 
 	// errStopScan ends a scan early.
 	errStopScan = errors.New("stop")
@@ -86,7 +89,7 @@ func appendIndexValue(b []byte, r *putRecord) []byte {
 // decodeIndexEntry reads one entry; its key aliases value.
 func decodeIndexEntry(key, value []byte) (e indexEntry, err error) {
 	if len(key) != indexKeyBytes || key[0] != prefixBlock ||
-		len(value) <= indexFixedValue || len(value) > indexFixedValue+KeyMaxBytes {
+		len(value) < indexFixedValue || len(value) > indexFixedValue+KeyMaxBytes {
 		return e, fmt.Errorf("%w: index entry with a key of %d and a value of %d bytes", ErrCorrupt, len(key), len(value))
 	}
 	e.namespace = binary.BigEndian.Uint32(key[1:])
@@ -214,6 +217,24 @@ func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
 		}
 	}
 	return errors.Join(asCorrupt(it.Error()), it.Close())
+}
+
+// find looks one entry up; its key is a copy.
+func (ix *index) find(ns, incarnation uint32, id table.ID, position uint64) (e indexEntry, ok bool, err error) {
+	key := appendIndexKey(nil, ns, incarnation, id, position)
+	v, closer, err := ix.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return e, false, nil
+	}
+	if err != nil {
+		return e, false, fmt.Errorf("index: %w", asCorrupt(err))
+	}
+	defer closer.Close()
+	if e, err = decodeIndexEntry(key, v); err != nil {
+		return e, false, err
+	}
+	e.key = append([]byte(nil), e.key...)
+	return e, true, nil
 }
 
 func prefixEnd(prefix []byte) []byte {

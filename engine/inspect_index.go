@@ -18,7 +18,7 @@ import (
 
 // IndexItem is one entry of the index folder.
 type IndexItem struct {
-	Kind        string    `json:"kind"`                  // block, applied, data-synced, quarantine, suspect, unknown
+	Kind        string    `json:"kind"`                  // block, applied, data-synced, clean, quarantine, suspect, unknown
 	Namespace   uint32    `json:"namespace,omitempty"`   // of a block: number in the store file
 	Incarnation uint32    `json:"incarnation,omitempty"` // of a block's namespace
 	Position    uint64    `json:"position,omitempty"`    // of the put; of applied and data-synced: everything up to here
@@ -126,6 +126,8 @@ func indexItem(key, value []byte) IndexItem {
 		return IndexItem{Kind: "applied", Position: binary.LittleEndian.Uint64(value)}
 	case string(key) == string(keyDataSynced) && len(value) == 8:
 		return IndexItem{Kind: "data-synced", Position: binary.LittleEndian.Uint64(value)}
+	case string(key) == string(keyClean) && len(value) == 8:
+		return IndexItem{Kind: "clean"}
 	}
 	return damaged(fmt.Errorf("%w: index entry %.40q with a value of %d bytes", ErrCorrupt, key, len(value)))
 }

@@ -55,6 +55,9 @@ func (s *Store) loadTable() error {
 		ns.policy.Admit(evict.Handle(b.ref), ns.accessLocked(rec))
 		g := s.segments[Place(rec.Place).Segment()]
 		g.lastUse = max(g.lastUse, b.position)
+		if b.position > g.directory.position {
+			g.directory.changes++
+		}
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	}
 	s.mu.Unlock()
 	if err == nil && last > 0 {
-		err = s.syncLog(last)
+		err = s.syncDeletion(last)
 	}
 	return deleted, err
 }
@@ -151,7 +151,12 @@ func (ns *Namespace) goneLocked(last uint64) (uint64, error) {
 	if n := len(ns.s.freeQueue); n > 0 {
 		last = max(last, ns.s.freeQueue[n-1].position)
 	}
-	return last, nil
+	if last > 0 {
+		return last, nil
+	}
+	// All is durable already, but a directory may still name the blocks: it has
+	// to be older than this deletion.
+	return ns.s.appendLocked(appendFree(nil, recordDelete, ns.number, ns.incarnation, nil), true)
 }
 
 // deleteLocked takes the present blocks among refs out of memory and logs that

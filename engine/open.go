@@ -132,6 +132,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 	s.commit.start(s)
 	s.keep.start(s)
 	s.scrub.start(s)
+	s.dirs.start(s)
 	return nil
 }
 

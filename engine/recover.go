@@ -36,16 +36,24 @@ func (s *Store) recover() error {
 		s.log.Error("the index is lost: blocks that the log does not name are misses, their room is used again",
 			"segments", len(s.segments))
 	}
-	last, err := s.replayLog(applied)
+	noted, err := s.openDeletions()
 	if err != nil {
 		return err
 	}
-	fresh := s.walOptions()
-	fresh.Trimmed = wal.Position(last) // the index is durable up to here
-	if s.wal, err = wal.Open(s.dev, fresh, wal.Position(last+1)); err != nil {
+	last, err := s.replayLog(applied, noted)
+	if err != nil {
+		return err
+	}
+	if !noted {
+		if err := s.mendDeletions(last); err != nil {
+			return err
+		}
+	}
+	if s.wal, err = wal.Open(s.dev, s.walOptions(), wal.Position(last+1)); err != nil {
 		return fmt.Errorf("start a new log: %w", err)
 	}
 	s.apply.start(s, last)
+	s.wal.Trim(wal.Position(last))
 	s.synced, s.logSynced, s.useClock = last, last, last
 	if err := s.loadTable(); err != nil {
 		return err
@@ -112,6 +120,7 @@ func (s *Store) openSegment(name string, number uint32) error {
 		return errors.Join(f.Close(), s.dev.Remove(name))
 	}
 	g := newSegment(h, f)
+	g.directory = s.findDirectory(g)
 	s.segments[number] = g
 	s.costBytes += segmentCostBytes(h.slotBytes, h.slots)
 	ns.segments = append(ns.segments, g)
@@ -134,7 +143,7 @@ func (s *Store) owner(h *segmentHeader) *Namespace {
 // replayLog copies the surviving log into the index and returns the last
 // position that exists anywhere. Behind a gap the index does not say how far it
 // is until the gap is dealt with: a crash in between must find it again.
-func (s *Store) replayLog(applied uint64) (last uint64, err error) {
+func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err error) {
 	b := s.index.db.NewBatch()
 	defer func() { err = errors.Join(err, b.Close()) }()
 	before, gap := applied, false
@@ -160,8 +169,12 @@ func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 		return 0, fmt.Errorf("recover the log: %w", err)
 	}
 	last = max(applied, uint64(found.Last))
+	last = max(last, s.lastDeletion())
 	for _, g := range s.segments { // should index and log be lost: no position is used again
-		last = max(last, g.header.createdAfter)
+		last = max(last, g.header.createdAfter, g.directory.position)
+	}
+	if !deletionsNoted && len(s.segments) > 0 {
+		last++ // later than every directory
 	}
 	if len(found.Gaps) > 0 {
 		err := b.Commit(pebble.NoSync)
@@ -170,7 +183,7 @@ func (s *Store) replayLog(applied uint64) (last uint64, err error) {
 			return 0, fmt.Errorf("index: %w", err)
 		}
 	}
-	if err := errors.Join(setApplied(b, last), b.Commit(pebble.NoSync)); err != nil {
+	if err := errors.Join(setApplied(b, last), b.Delete(keyClean, nil), b.Commit(pebble.NoSync)); err != nil {
 		return 0, fmt.Errorf("index: %w", err)
 	}
 	if err := s.noteSuspects(uint64(found.DataSynced), last); err != nil {

@@ -34,7 +34,8 @@ type segment struct {
 	cursor      uint32 // where the search for a free slot goes on, ascending
 	lastUse     uint64 // Store.useClock of the newest put or touch in it
 	dirty       bool   // written since the last data sync
-	leaving     bool   // being emptied or unlinked: takes no new block
+	directory   directoryState
+	leaving     bool // being emptied or unlinked: takes no new block
 }
 
 const segmentPrefix = "seg-"

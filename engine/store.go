@@ -84,6 +84,9 @@ type Store struct {
 	keep   keeper
 	apply  applier
 	scrub  scrubber
+	dirs   directoryWriter
+
+	deletions deletions
 }
 
 // freeBatch is one free record on its way to stable media.

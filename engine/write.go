@@ -141,6 +141,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.Checksum = w.record.checksum
 	rec.State = statePresent
 	w.segment.dirty = true
+	w.segment.directory.changes++
 	return position, nil
 }
 
