@@ -2,10 +2,15 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spillway-kv/spillway/wal"
 )
+
+// errLogFull: the index cannot be made durable, so the log cannot be trimmed.
+// On a healthy file system that passes in moments.
+var errLogFull = fmt.Errorf("%w: %w", ErrNoSpace, wal.ErrFull)
 
 // publish publishes writes that have ended and answers their items. While the
 // log is full it waits for room: the applier is flushing the index.
@@ -18,6 +23,10 @@ func (b *putBatch) publish(ready []*writeOp) {
 		if len(todo) == 0 {
 			break
 		}
+		if b.opts.DropIfBusy {
+			b.unclaim(todo, Dropped, errLogFull)
+			break
+		}
 		select {
 		case <-progress:
 			continue
@@ -25,7 +34,7 @@ func (b *putBatch) publish(ready []*writeOp) {
 			b.unclaim(todo, Late, nil)
 			b.lateAll()
 		case <-patience.C:
-			b.unclaim(todo, Dropped, wal.ErrFull)
+			b.unclaim(todo, Dropped, errLogFull)
 		}
 		break
 	}
