@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -26,12 +27,13 @@ func key(n int) engine.Key {
 	return engine.Key{Bytes: binary.BigEndian.AppendUint64([]byte("block-"), uint64(n))}
 }
 
-// content is what block n holds: derived from n, so that any mix-up shows.
+// content is what block n holds: random bytes from the seed n, so that any
+// mix-up shows.
 func content(n, nBytes int) []byte {
 	b := device.AlignedBuffer(nBytes, 4096)
-	for i := 0; i+8 <= nBytes; i += 8 {
-		binary.LittleEndian.PutUint64(b[i:], uint64(n)*0x9e3779b97f4a7c15+uint64(i))
-	}
+	var seed [32]byte
+	binary.LittleEndian.PutUint64(seed[:], uint64(n))
+	rand.NewChaCha8(seed).Read(b) // never fails
 	return b
 }
 

@@ -204,11 +204,13 @@ func TestTwoMismatchesQuarantine(t *testing.T) {
 	})
 }
 
-// spoiling changes the memory of the first block read after the drive has
-// filled it and before the store has looked.
+// spoiling changes the memory of one block at the worst moment: of a read,
+// after the drive has filled it and before the store has looked; of a write,
+// after the store has looked and before the drive has.
 type spoiling struct {
 	device.Device
-	armed atomic.Bool
+	armed   atomic.Bool // for the next read
+	sources atomic.Bool // for the next write
 }
 
 func (d *spoiling) Submit(ops []*device.Op) {
@@ -219,6 +221,9 @@ func (d *spoiling) Submit(ops []*device.Op) {
 				op.Bufs[0][100]++
 				done(op)
 			}
+		}
+		if op.Kind == device.Write && isSegment(op.File.Name()) && op.Offset > 0 && d.sources.CompareAndSwap(true, false) {
+			op.Bufs[0][100]++
 		}
 	}
 	d.Device.Submit(ops)

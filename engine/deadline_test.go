@@ -26,6 +26,20 @@ func (r *releases) note(i int) {
 	r.at[i] = append(r.at[i], time.Since(r.start))
 }
 
+// times is how often item i was released.
+func (r *releases) times(i int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.at[i])
+}
+
+// all is how many items were released.
+func (r *releases) all() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.at)
+}
+
 // want wants item i released exactly once, at that time.
 func (r *releases) want(t testing.TB, i int, at time.Duration) {
 	t.Helper()
@@ -88,7 +102,7 @@ func TestLateThenReleased(t *testing.T) {
 				time.Sleep(5 * time.Minute) // until it counts as well again
 				rel.want(t, 0, c.released)
 				rel.want(t, 2, c.released)
-				if len(rel.at[1]) != 0 {
+				if rel.times(1) != 0 {
 					t.Error("the miss was released")
 				}
 				if c.released == deadline && !bytes.Equal(items[0].Dst[0], make([]byte, 4096)) {
@@ -137,8 +151,8 @@ func TestDeadlineInTime(t *testing.T) {
 		}
 		all(t, []engine.Status{items[0].Status, items[1].Status}, engine.Hit)
 		time.Sleep(5 * time.Second)
-		if len(rel.at) != 0 {
-			t.Errorf("released: %v", rel.at)
+		if n := rel.all(); n != 0 {
+			t.Errorf("%d items were released", n)
 		}
 		mustClose(t, s)
 	})
@@ -164,8 +178,8 @@ func TestDeadlinePassed(t *testing.T) {
 		all(t, []engine.Status{items[0].Status, src[0].Status}, engine.Late)
 		all(t, []engine.Status{items[1].Status}, engine.Miss)
 		time.Sleep(5 * time.Second)
-		if len(rel.at[0]) != 1 || len(rel.at[1]) != 0 || len(put.at[0]) != 1 {
-			t.Errorf("released: %v, %v", rel.at, put.at)
+		if rel.times(0) != 1 || rel.times(1) != 0 || put.times(0) != 1 {
+			t.Errorf("released %d, %d and %d times", rel.times(0), rel.times(1), put.times(0))
 		}
 		mustClose(t, s)
 	})
@@ -199,8 +213,8 @@ func TestDeadlineWithoutFrames(t *testing.T) {
 			}
 		}
 		time.Sleep(5 * time.Second)
-		if len(rel.at) != 6 {
-			t.Errorf("released: %v", rel.at)
+		if n := rel.all(); n != 6 {
+			t.Errorf("%d items were released, want 6", n)
 		}
 		mustClose(t, s)
 	})

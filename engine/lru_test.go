@@ -64,8 +64,11 @@ func chains(rng *rand.Rand, roots, fan, depthMax int) []int {
 // as many slots as Stat reports.
 func TestLRUExact(t *testing.T) {
 	requests := 3000
-	if long() {
+	switch {
+	case long():
 		requests = 50000
+	case testing.Short():
+		requests = 500
 	}
 	for _, seed := range []uint64{1, 2} {
 		r := newRig(t, sim.Config{Seed: seed})
