@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/spillway-kv/spillway/engine/evict"
 )
 
@@ -71,7 +73,9 @@ func (s *Store) Close() error {
 	cleanly := s.health == nil && len(errs) == 0
 	s.mu.Unlock()
 	s.apply.stop(cleanly)
-	if err := s.index.close(); err != nil {
+	if err := s.index.close(); vfs.IsNoSpaceError(err) {
+		s.log.Warn("the index was closed on a full file system; the log will be replayed", "cause", err.Error())
+	} else if err != nil {
 		errs = append(errs, fmt.Errorf("close the index: %w", err))
 	}
 	s.mu.Lock()
