@@ -28,7 +28,7 @@ func TestTraceIsExact(t *testing.T) {
 	runs := map[string]traceRun{
 		"small":     {1500, []string{"--capacity", "192MiB", "--block-bytes", "64KiB"}},
 		"unaligned": {400, []string{"--capacity", "128MiB", "--block-bytes", "65001"}},
-		"timed":     {300, []string{"--capacity", "128MiB", "--block-bytes", "16KiB", "--speed", "600"}},
+		"timed":     {300, []string{"--capacity", "64MiB", "--block-bytes", "16KiB", "--speed", "600"}},
 	}
 	if long {
 		runs["whole"] = traceRun{0, []string{"--capacity", "2GiB", "--block-bytes", "64KiB"}}
