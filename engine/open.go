@@ -206,7 +206,7 @@ func (s *Store) checkRoom(capacityBytes int64) error {
 	if err != nil {
 		return err
 	}
-	if space.FreeBytes < capacityBytes {
+	if space.TotalBytes > 0 && space.FreeBytes < capacityBytes { // 0: a file system without a size
 		return fmt.Errorf("%w: cannot reserve %d bytes in %s: the file system has %d free; give a smaller capacity or make room",
 			ErrNoSpace, capacityBytes, s.opts.Dir, space.FreeBytes)
 	}
