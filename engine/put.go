@@ -79,19 +79,24 @@ func (b *putBatch) run() {
 		}
 		if err := b.hopeless(); err != nil {
 			b.dropAll(err)
-			break
-		}
-		select {
-		case <-progress:
-		case <-b.late:
-			b.lateAll()
-		case <-patience.C:
-			b.dropAll(ErrNoSpace)
+		} else {
+			b.wait(progress, patience.C)
 		}
 		b.s.stopWaiting()
 	}
 	if b.opts.Durability == Durable && b.newest > 0 {
 		b.awaitDurable()
+	}
+}
+
+// wait waits for progress, or answers what is left.
+func (b *putBatch) wait(progress <-chan struct{}, patience <-chan time.Time) {
+	select {
+	case <-progress:
+	case <-b.late:
+		b.lateAll()
+	case <-patience:
+		b.dropAll(ErrNoSpace)
 	}
 }
 
@@ -140,8 +145,8 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 		// outcome decides; go on with the others.
 	}
 	b.todo = rest
-	if len(chunk) == 0 && len(rest) > 0 && !b.opts.DropIfBusy {
-		s.waiting++
+	if len(chunk) == 0 && len(rest) > 0 {
+		s.waiting++ // until the caller's stopWaiting
 	}
 	return chunk, progress
 }

@@ -26,6 +26,8 @@ type rig struct {
 	fs   *vfs.MemFS
 	rng  *rand.Rand
 	wrap func(device.Device) device.Device // may be nil
+
+	session device.Device // of the newest open
 }
 
 func newRig(t testing.TB, c sim.Config) *rig {
@@ -48,6 +50,7 @@ func (r *rig) tryOpen(o engine.Options) (*engine.Store, error) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.session = dev
 	if r.wrap != nil {
 		dev = r.wrap(dev)
 	}
