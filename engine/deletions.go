@@ -9,7 +9,10 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/wal"
 )
 
 // The file DELETES (docs/format/store.md) holds the log position of the newest
@@ -157,13 +160,14 @@ func (s *Store) noteDeletion(position uint64) error {
 	return nil
 }
 
-// syncDeletion makes a deletion durable: in the log, and against a rebuild of
-// the index.
+// syncDeletion makes a deletion durable: in the log, and then, against a rebuild
+// of the index, in its own file. In this order a position there that the log
+// does not reach means that the log has lost what it had promised.
 func (s *Store) syncDeletion(position uint64) error {
-	noted := make(chan error, 1)
-	go func() { noted <- s.noteDeletion(position) }()
-	err := s.syncLog(position)
-	return errors.Join(err, <-noted)
+	if err := s.syncLog(position); err != nil {
+		return err
+	}
+	return s.noteDeletion(position)
 }
 
 // closeDeletions closes the file.
@@ -179,4 +183,33 @@ func (s *Store) lastDeletion() uint64 {
 	s.deletions.asked.Lock()
 	defer s.deletions.asked.Unlock()
 	return s.deletions.want
+}
+
+// mendGaps deals with damage in the middle of the log.
+func (s *Store) mendGaps(gaps []wal.Gap) error {
+	for _, gap := range gaps {
+		s.log.Error("the log is damaged in the middle", "after", gap.After, "before", gap.Before, "deletions_lost", gap.BarrierLost, "cause", gap.Cause)
+		if gap.BarrierLost {
+			if err := s.giveUpBefore(uint64(gap.Before)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveUpBefore removes every index entry put before position: a deletion among
+// the lost records may have named any of them.
+func (s *Store) giveUpBefore(position uint64) error {
+	b := s.index.db.NewBatch()
+	defer b.Close()
+	err := s.index.scan([]byte{prefixBlock}, func(key, value []byte) error {
+		e, err := decodeIndexEntry(key, value)
+		if err == nil && e.position >= position {
+			return nil
+		}
+		s.counters.LostBlocks++
+		return b.Delete(key, nil)
+	})
+	return errors.Join(err, b.Commit(pebble.NoSync))
 }

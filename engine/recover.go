@@ -33,7 +33,7 @@ func (s *Store) recover() error {
 		return err
 	}
 	if !known && len(s.segments) > 0 { // the first open of a store notes it before its first segment
-		s.log.Error("the index is lost: blocks that the log does not name are misses, their room is used again",
+		s.log.Error("the index is lost: blocks that the log does not name are misses, their room is used again; a check with rebuild before this would have named most",
 			"segments", len(s.segments))
 	}
 	noted, err := s.openDeletions()
@@ -168,18 +168,23 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 	if err != nil {
 		return 0, fmt.Errorf("recover the log: %w", err)
 	}
-	last = max(applied, uint64(found.Last))
-	last = max(last, s.lastDeletion())
+	deletion := s.lastDeletion()
+	last = max(applied, uint64(found.Last), deletion)
 	for _, g := range s.segments { // should index and log be lost: no position is used again
 		last = max(last, g.header.createdAfter, g.directory.position)
 	}
 	if !deletionsNoted && len(s.segments) > 0 {
 		last++ // later than every directory
 	}
-	if len(found.Gaps) > 0 {
+	lost := deletion > max(applied, uint64(found.Last)) // the log's end, with a deletion
+	if len(found.Gaps) > 0 || lost {
 		err := b.Commit(pebble.NoSync)
 		b.Reset()
-		if err = errors.Join(err, s.mendGaps(found.Gaps)); err != nil {
+		if err = errors.Join(err, s.mendGaps(found.Gaps)); err == nil && lost {
+			s.log.Error("the log lost its end, with the newest deletion: all older blocks are given up", "end", found.Last, "deletion", deletion)
+			err = s.giveUpBefore(deletion)
+		}
+		if err != nil {
 			return 0, fmt.Errorf("index: %w", err)
 		}
 	}
@@ -190,35 +195,6 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 		return 0, err
 	}
 	return last, s.index.flush()
-}
-
-// mendGaps deals with damage in the middle of the log.
-func (s *Store) mendGaps(gaps []wal.Gap) error {
-	for _, gap := range gaps {
-		s.log.Error("the log is damaged in the middle", "after", gap.After, "before", gap.Before, "deletions_lost", gap.BarrierLost, "cause", gap.Cause)
-		if gap.BarrierLost {
-			if err := s.giveUpBefore(uint64(gap.Before)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// giveUpBefore removes every index entry put before position: a deletion among
-// the lost records may have named any of them.
-func (s *Store) giveUpBefore(position uint64) error {
-	b := s.index.db.NewBatch()
-	defer b.Close()
-	err := s.index.scan([]byte{prefixBlock}, func(key, value []byte) error {
-		e, err := decodeIndexEntry(key, value)
-		if err == nil && e.position >= position {
-			return nil
-		}
-		s.counters.LostBlocks++
-		return b.Delete(key, nil)
-	})
-	return errors.Join(err, b.Commit(pebble.NoSync))
 }
 
 // noteSuspects reads the ranges of positions that unclean stops left unsynced,
