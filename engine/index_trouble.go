@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,8 +97,22 @@ func (p pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	if since >= 0 && since < indexRetryPause {
 		time.Sleep(indexRetryPause - since)
 	}
-	return p.FS.Create(name, category)
+	f, err := p.FS.Create(name, category)
+	if err != nil || !strings.HasSuffix(name, ".log") {
+		return f, err
+	}
+	return unusedLog{f}, nil
 }
+
+// unusedLog is Pebble's own log, which stays empty: ours takes its place. Pebble
+// begins and ends it all the same, and leaks the file when it cannot be written.
+type unusedLog struct{ vfs.File }
+
+func (unusedLog) Write(b []byte) (int, error)                 { return len(b), nil }
+func (unusedLog) Sync() error                                 { return nil }
+func (unusedLog) SyncData() error                             { return nil }
+func (unusedLog) SyncTo(int64) (fullSync bool, err error)     { return true, nil }
+func (unusedLog) Preallocate(offset, lengthBytes int64) error { return nil }
 
 // Unwrap implements vfs.FS.
 func (p pacedFS) Unwrap() vfs.FS { return p.FS }
