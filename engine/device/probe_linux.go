@@ -55,7 +55,9 @@ func (d *psync) feature(what, instead string, err error) bool {
 	if err == nil || isFull(err) {
 		return true
 	}
-	d.note(fmt.Sprintf("%s not available (%v): %s", what, err, instead))
+	text := fmt.Sprintf("%s not available (%v): %s", what, err, instead)
+	d.note(text)
+	d.options.Logger.Warn(text, "dir", d.dir, "file_system", d.facts.FileSystem)
 	return false
 }
 
