@@ -152,3 +152,13 @@ func writeFile(t *testing.T, path string, data []byte) {
 		t.Fatal(err)
 	}
 }
+
+// countLines counts the lines that contain text.
+func countLines(all, text string) (n int) {
+	for line := range strings.Lines(all) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -60,7 +61,27 @@ func (d *disk) mount(t *testing.T, options string) {
 func (d *disk) unmount(t *testing.T) {
 	t.Helper()
 	d.mounted = false
-	shell(t, "umount", d.dir)
+	out, err := exec.Command("umount", d.dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("umount %s: %v: %s; this process has open: %v", d.dir, err, out, openBelow(t, d.dir))
+		shell(t, "umount", "--lazy", d.dir)
+	}
+}
+
+// openBelow lists the files below dir that this process has open.
+func openBelow(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name()))
+		if err == nil && strings.HasPrefix(target, dir) {
+			files = append(files, target)
+		}
+	}
+	return files
 }
 
 // again unmounts and mounts: the file system repairs itself.
