@@ -65,7 +65,9 @@ type deletions struct {
 	asked sync.Mutex // guards want; taken last of all locks
 	want  uint64     // the newest deletion
 
-	writing sync.Mutex // held across a write; guards what follows
+	// writing holds a token while somebody writes; it guards what follows. It is
+	// no mutex, so that virtual time goes on while others wait for the write.
+	writing chan struct{}
 	page    []byte
 	durable uint64
 }
@@ -96,6 +98,7 @@ func readDeletions(dev device.Device, storeID [16]byte) (device.File, uint64, er
 func (s *Store) openDeletions() (sound bool, err error) {
 	d := &s.deletions
 	d.page = device.AlignedBuffer(deletionsBytes, deletionsBytes)
+	d.writing = make(chan struct{}, 1)
 	var position uint64
 	d.file, position, err = readDeletions(s.dev, s.id)
 	switch {
@@ -142,8 +145,8 @@ func (s *Store) noteDeletion(position uint64) error {
 	d.asked.Lock()
 	d.want = max(d.want, position)
 	d.asked.Unlock()
-	d.writing.Lock()
-	defer d.writing.Unlock()
+	d.writing <- struct{}{}
+	defer func() { <-d.writing }()
 	if position > 0 && d.durable >= position {
 		return nil // somebody's write covered it
 	}
