@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -39,6 +40,13 @@ func Open(o Options) (*Store, error) {
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}
 	s.transfersMax = o.QueueOps - o.QueueOps/4
+	s.segmentsMax = math.MaxInt32
+	if o.Device == nil {
+		var err error
+		if s.segmentsMax, err = segmentsMax(); err != nil {
+			return nil, errors.Join(err, s.abandon())
+		}
+	}
 	if err := s.open(indexFS, indexDir); err != nil {
 		return nil, errors.Join(err, s.abandon())
 	}

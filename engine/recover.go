@@ -73,14 +73,22 @@ func (s *Store) openSegments() error {
 	if err != nil {
 		return err
 	}
+	numbers := map[string]uint32{}
 	for _, name := range names {
-		number, ok := segmentNumber(name)
-		if !ok {
-			continue
+		if number, ok := segmentNumber(name); ok {
+			numbers[name] = number
+			s.nextNumber = max(s.nextNumber, number+1)
 		}
-		s.nextNumber = max(s.nextNumber, number+1)
-		if err := s.openSegment(name, number); err != nil {
-			return err
+	}
+	if len(numbers) > s.segmentsMax {
+		return fmt.Errorf("the store has %d segments and needs %d open files, this process may have %d: raise the limit (ulimit -n)",
+			len(numbers), len(numbers)+filesReserve, s.segmentsMax+filesReserve)
+	}
+	for _, name := range names {
+		if number, ok := numbers[name]; ok {
+			if err := s.openSegment(name, number); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

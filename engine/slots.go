@@ -37,7 +37,16 @@ func (ns *Namespace) growthLocked() int {
 		left := ns.quotaBytes - int64(len(ns.segments))*each
 		n = min(n, max(left, 0)/each)
 	}
-	return int(n)
+	return min(int(n), s.filesLeftLocked())
+}
+
+// filesLeftLocked is how many more segments the limit of open files allows.
+func (s *Store) filesLeftLocked() int {
+	n := s.segmentsMax - len(s.segments) - len(s.removals)
+	for _, ns := range s.namespaces {
+		n -= ns.coming
+	}
+	return max(n, 0)
 }
 
 // blocksMaxLocked is how many blocks the namespace keeps: its slots less those

@@ -51,6 +51,8 @@ type Store struct {
 	started time.Time
 	// transfersMax leaves room in the device's queue for syncs and the log.
 	transfersMax int
+	// segmentsMax keeps the open files within the process's limit.
+	segmentsMax int
 
 	mu          sync.Mutex
 	closing     bool
