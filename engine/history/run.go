@@ -26,6 +26,13 @@ type Result struct {
 // testing/synctest. It leaves no goroutine behind. A call that never returns
 // ends the process with a panic that tells the seed and all stacks.
 func Run(t *testing.T, h *History) (res Result) {
+	// Goroutines that spin, or wait for a mutex, hold virtual time still.
+	alarm := time.AfterFunc(realTimeMax, func() {
+		stacks := make([]byte, 1<<20)
+		panic(fmt.Sprintf("history %d (%s) takes more than %v of real time\n%s",
+			h.Seed, h.Mode, realTimeMax, stacks[:runtime.Stack(stacks, true)]))
+	})
+	defer alarm.Stop()
 	synctest.Test(t, func(*testing.T) {
 		r := newRunner(h)
 		r.run()
@@ -33,6 +40,9 @@ func Run(t *testing.T, h *History) (res Result) {
 	})
 	return res
 }
+
+// realTimeMax is what no history takes, by far.
+const realTimeMax = 3 * time.Minute
 
 // runner is one run of a history. The root goroutine owns it; clients and
 // helpers, all waited for, use what is guarded.

@@ -216,10 +216,12 @@ func (c *client) judgeMiss(it *engine.GetItem, b block, begin uint64, behind boo
 		return
 	default:
 	}
-	if it.Err != nil && !e.damage && !e.trouble && !e.meddled {
-		if !c.r.hadPowerCut(c.lf.number) || !errors.Is(it.Err, engine.ErrCorrupt) {
-			c.r.fail("HEALTHY CALLED DAMAGED: %s: miss of %v: %w", c.name, b, it.Err)
-		}
+	if errors.Is(it.Err, engine.ErrSick) && (e.slow || e.trouble || e.damage) {
+		return
+	}
+	// After a power cut blocks may be lost; that none is called torn, checkStat sees.
+	if it.Err != nil && !e.damage && !e.trouble && !e.meddled && !c.r.hadPowerCut(c.lf.number) {
+		c.r.fail("HEALTHY CALLED DAMAGED: %s: miss of %v: %w", c.name, b, it.Err)
 	}
 	c.r.check(c.r.model.miss(b, begin, c.r.evictedSoFar))
 }
