@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"math"
+	"os"
 	"path/filepath"
 	"time"
 
