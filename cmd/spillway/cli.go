@@ -11,14 +11,17 @@ import (
 
 // cli is the command line.
 type cli struct {
-	Replay  replayCmd  `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
-	Put     putCmd     `cmd:"" help:"Store one block."`
-	Get     getCmd     `cmd:"" help:"Read one block."`
-	Ls      lsCmd      `cmd:"" help:"List the blocks of a namespace."`
-	Stat    statCmd    `cmd:"" help:"Show a store's state."`
-	Ns      nsCmd      `cmd:"" help:"List, limit or drop namespaces."`
-	Scrub   scrubCmd   `cmd:"" help:"Read and prove every block of a store; bad ones become misses."`
-	Version versionCmd `cmd:"" help:"Show the version and what is compiled in."`
+	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
+	Put        putCmd        `cmd:"" help:"Store one block."`
+	Get        getCmd        `cmd:"" help:"Read one block."`
+	Ls         lsCmd         `cmd:"" help:"List the blocks of a namespace."`
+	Stat       statCmd       `cmd:"" help:"Show a store's state."`
+	Ns         nsCmd         `cmd:"" help:"List, limit or drop namespaces."`
+	Scrub      scrubCmd      `cmd:"" help:"Read and prove every block of a store; bad ones become misses."`
+	Inspect    inspectCmd    `cmd:"" help:"Decode the files of a store, in use or not; never writes."`
+	Doctor     doctorCmd     `cmd:"" help:"Say what is wrong with a directory and its machine, and what mends it."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Version    versionCmd    `cmd:"" help:"Show the version and what is compiled in."`
 }
 
 const description = "Spillway keeps KV-cache blocks on local NVMe."
@@ -27,6 +30,12 @@ const description = "Spillway keeps KV-cache blocks on local NVMe."
 // explained by explain.
 type command interface {
 	run(ctx context.Context, st *state) error
+}
+
+// reporter is implemented by the commands that take --json: reports are the
+// types of what they print, for the reference.
+type reporter interface {
+	reports() []any
 }
 
 // run parses the command line, runs its command and prints its error, if any.
@@ -42,24 +51,7 @@ func run(st *state) exitCode {
 
 func parseAndRun(st *state) error {
 	helpShown := false
-	var grammar cli
-	parser, err := kong.New(&grammar,
-		kong.Name("spillway"),
-		kong.Description(description),
-		kong.Writers(st.stdout, st.stderr),
-		kong.Exit(func(int) { helpShown = true }),
-		kong.Help(func(options kong.HelpOptions, ctx *kong.Context) error {
-			if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
-				return err
-			}
-			return printFooter(ctx)
-		}),
-		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
-	)
-	if err != nil {
-		panic(err) // the grammar itself is wrong; every test would show it
-	}
-	parsed, err := parser.Parse(st.args)
+	parsed, err := newParser(st, func(int) { helpShown = true }).Parse(st.args)
 	if helpShown {
 		return nil
 	}
@@ -73,6 +65,28 @@ func parseAndRun(st *state) error {
 	ctx, stop := st.interrupt(context.Background())
 	defer stop()
 	return cmd.run(ctx, st)
+}
+
+// newParser makes the parser of a fresh command line; exit is called when a
+// help text has been printed.
+func newParser(st *state, exit func(int)) *kong.Kong {
+	parser, err := kong.New(&cli{},
+		kong.Name("spillway"),
+		kong.Description(description),
+		kong.Writers(st.stdout, st.stderr),
+		kong.Exit(exit),
+		kong.Help(func(options kong.HelpOptions, ctx *kong.Context) error {
+			if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
+				return err
+			}
+			return printFooter(ctx)
+		}),
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 100}),
+	)
+	if err != nil {
+		panic(err) // the grammar itself is wrong; every test would show it
+	}
+	return parser
 }
 
 // printFooter ends every help text.

@@ -30,6 +30,14 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.cause }
 
+// errorReport is the JSON of an error, on stderr.
+type errorReport struct {
+	Type    string `json:"type"`             // error
+	Code    int    `json:"code"`             // the exit code
+	Message string `json:"message"`          // what is wrong
+	Remedy  string `json:"remedy,omitempty"` // what to do about it
+}
+
 // print writes one sentence, or one JSON object.
 func (f *failure) print(w io.Writer, asJSON bool) {
 	if !asJSON {
@@ -37,12 +45,7 @@ func (f *failure) print(w io.Writer, asJSON bool) {
 		return
 	}
 	// A stderr that cannot be written leaves nobody to tell.
-	_ = json.NewEncoder(w).Encode(struct {
-		Type    string `json:"type"`
-		Code    int    `json:"code"`
-		Message string `json:"message"`
-		Remedy  string `json:"remedy,omitempty"`
-	}{"error", int(f.code), f.message, f.remedy})
+	_ = json.NewEncoder(w).Encode(errorReport{"error", int(f.code), f.message, f.remedy})
 }
 
 // remedies gives each known cause its exit code and its remedy; the first that

@@ -15,7 +15,7 @@ type getCmd struct {
 	jsonFlag
 	Namespace string `default:"default" help:"The namespace."`
 	Group     uint32 `help:"The key's cache group."`
-	Output    string `short:"o" default:"-" placeholder:"FILE" help:"Where the block goes; - is standard output. Needed with --json."`
+	Output    string `short:"o" default:"-" placeholder:"FILE" complete:"file" help:"Where the block goes; - is standard output. Needed with --json."`
 	Key       string `arg:"" help:"The block's key; hex:... for any bytes."`
 }
 
@@ -23,6 +23,17 @@ type getCmd struct {
 func (*getCmd) Help() string {
 	return "Writes the whole block, or nothing and an error if the key is not there."
 }
+
+// getReport is the JSON of a get.
+type getReport struct {
+	Type   string `json:"type"`        // get
+	Key    string `json:"key"`         // as text or hex:...
+	Status string `json:"status"`      // HIT
+	Bytes  int    `json:"block_bytes"` // bytes written
+	Output string `json:"output"`      // file that holds them
+}
+
+func (*getCmd) reports() []any { return []any{getReport{}} }
 
 func (c *getCmd) run(_ context.Context, st *state) error {
 	key, err := readKey(c.Key)
@@ -54,13 +65,7 @@ func (c *getCmd) run(_ context.Context, st *state) error {
 	if !c.JSON {
 		return nil
 	}
-	return printJSON(st.stdout, struct {
-		Type   string `json:"type"`
-		Key    string `json:"key"`
-		Status string `json:"status"`
-		Bytes  int    `json:"block_bytes"`
-		Output string `json:"output"`
-	}{"get", showKey(key), engine.Hit.String(), len(block), c.Output})
+	return printJSON(st.stdout, getReport{"get", showKey(key), engine.Hit.String(), len(block), c.Output})
 }
 
 func getOne(ns *engine.Namespace, key engine.Key) ([]byte, error) {

@@ -17,12 +17,23 @@ type lsCmd struct {
 
 // entryJSON is one block of a listing.
 type entryJSON struct {
-	Key      string `json:"key"`
-	Group    uint32 `json:"group"`
-	Depth    uint32 `json:"depth"`
-	Position uint64 `json:"position"`
-	Place    string `json:"place"`
+	Key      string `json:"key"`      // as text or hex:...
+	Group    uint32 `json:"group"`    // cache group of the key
+	Depth    uint32 `json:"depth"`    // in the chain, root 0
+	Position uint64 `json:"position"` // log position of its put
+	Place    string `json:"place"`    // segment and slot
 }
+
+// lsReport is the JSON of a listing.
+type lsReport struct {
+	Type       string      `json:"type"`        // ls
+	Namespace  string      `json:"namespace"`   // as it was asked for
+	BlockBytes int         `json:"block_bytes"` // size of every block
+	Entries    []entryJSON `json:"entries"`     // the blocks
+	More       bool        `json:"more"`        // the limit cut the list
+}
+
+func (*lsCmd) reports() []any { return []any{lsReport{}} }
 
 func (c *lsCmd) run(_ context.Context, st *state) error {
 	if c.Limit < 0 {
@@ -49,13 +60,7 @@ func (c *lsCmd) run(_ context.Context, st *state) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(st.stdout, struct {
-			Type       string      `json:"type"`
-			Namespace  string      `json:"namespace"`
-			BlockBytes int         `json:"block_bytes"`
-			Entries    []entryJSON `json:"entries"`
-			More       bool        `json:"more"` // the limit cut the list
-		}{"ls", c.Namespace, blockBytes, entries, more})
+		return printJSON(st.stdout, lsReport{"ls", c.Namespace, blockBytes, entries, more})
 	}
 	rows := [][]string{{"KEY", "GROUP", "DEPTH", "POSITION", "PLACE"}}
 	for _, e := range entries {

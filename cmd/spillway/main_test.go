@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -12,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -32,6 +36,8 @@ type process struct {
 	tty   bool
 	ctx   context.Context
 	now   func() time.Time
+	// machine is what doctor looks at; without one the real machine.
+	machine *doctor.Machine
 }
 
 // run runs one command in this process.
@@ -45,8 +51,12 @@ func (p process) run(args ...string) outcome {
 	if now == nil {
 		now = time.Now
 	}
+	machine := doctor.This()
+	if p.machine != nil {
+		machine = *p.machine
+	}
 	code := run(&state{
-		args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
+		machine: machine, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
 		now:       now,
 		interrupt: func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		buildInfo: func() (*debug.BuildInfo, bool) {
@@ -108,7 +118,7 @@ func write(t *testing.T, name, content string) string {
 // TestHelp compares every help text with its golden file and wants the exit
 // codes at its end.
 func TestHelp(t *testing.T) {
-	for _, c := range []string{"", "replay", "put", "get", "ls", "stat", "ns", "ns list", "ns quota", "ns drop", "version"} {
+	for _, c := range commandPaths() {
 		got := process{t: t}.run(append(strings.Fields(c), "--help")...).want(t, exitPass, "Exit codes", "")
 		path := filepath.Join("testdata", "help"+strings.ReplaceAll("_"+c, " ", "_")+".txt")
 		if *update {
@@ -127,6 +137,24 @@ func TestHelp(t *testing.T) {
 			t.Errorf("spillway %s --help says on stderr: %s", c, got.stderr)
 		}
 	}
+}
+
+// commandPaths lists every command and group of commands, "" first.
+func commandPaths() []string {
+	var paths []string
+	var walk func(n *kong.Node, path string)
+	walk = func(n *kong.Node, path string) {
+		paths = append(paths, path)
+		for _, child := range n.Children {
+			walk(child, strings.TrimSpace(path+" "+child.Name))
+		}
+	}
+	walk(testModel().Node, "")
+	return paths
+}
+
+func testModel() *kong.Application {
+	return newParser(&state{stdout: io.Discard, stderr: io.Discard}, func(int) {}).Model
 }
 
 func TestExitCodeTable(t *testing.T) {

@@ -20,6 +20,22 @@ type nsListCmd struct {
 	jsonFlag
 }
 
+// namespacesReport is the JSON of the namespaces.
+type namespacesReport struct {
+	Type       string                 `json:"type"`       // namespaces
+	Namespaces []engine.NamespaceStat `json:"namespaces"` // in the order in which they were made
+}
+
+// namespaceReport is the JSON of one namespace: after a quota, before a drop.
+type namespaceReport struct {
+	Type string `json:"type"` // quota or drop
+	engine.NamespaceStat
+}
+
+func (*nsListCmd) reports() []any  { return []any{namespacesReport{}} }
+func (*nsQuotaCmd) reports() []any { return []any{namespaceReport{}} }
+func (*nsDropCmd) reports() []any  { return []any{namespaceReport{}} }
+
 func (c *nsListCmd) run(_ context.Context, st *state) error {
 	list := []engine.NamespaceStat{}
 	err := withStore(c.options(st, c.JSON), func(s *engine.Store) error {
@@ -30,10 +46,7 @@ func (c *nsListCmd) run(_ context.Context, st *state) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(st.stdout, struct {
-			Type       string                 `json:"type"`
-			Namespaces []engine.NamespaceStat `json:"namespaces"`
-		}{"namespaces", list})
+		return printJSON(st.stdout, namespacesReport{"namespaces", list})
 	}
 	rows := [][]string{{"NAME", "ID", "BLOCK", "BLOCKS", "SLOTS", "QUOTA", "INCARNATION"}}
 	for _, n := range list {
@@ -70,10 +83,7 @@ func (c *nsQuotaCmd) run(_ context.Context, st *state) error {
 	if err != nil || !c.JSON {
 		return err
 	}
-	return printJSON(st.stdout, struct {
-		Type string `json:"type"`
-		engine.NamespaceStat
-	}{"quota", after})
+	return printJSON(st.stdout, namespaceReport{"quota", after})
 }
 
 type nsDropCmd struct {
@@ -107,10 +117,7 @@ func (c *nsDropCmd) run(_ context.Context, st *state) error {
 	if err != nil || !c.JSON {
 		return err
 	}
-	return printJSON(st.stdout, struct {
-		Type string `json:"type"`
-		engine.NamespaceStat
-	}{"drop", before})
+	return printJSON(st.stdout, namespaceReport{"drop", before})
 }
 
 // confirm asks on stderr and reads one line; only y and yes are a yes.

@@ -23,7 +23,7 @@ type putCmd struct {
 	BlockBytes byteSize `placeholder:"SIZE" help:"Block size of a new namespace; otherwise that of the data."`
 	Pad        bool     `help:"Fill data that is shorter than a block up with zeros."`
 	Key        string   `arg:"" help:"The block's key, 1 to 1024 bytes; hex:... for any bytes."`
-	File       string   `arg:"" optional:"" default:"-" help:"Where the data is; - is standard input."`
+	File       string   `arg:"" optional:"" default:"-" complete:"file" help:"Where the data is; - is standard input."`
 }
 
 // Help is shown under the flags.
@@ -31,6 +31,16 @@ func (*putCmd) Help() string {
 	return "The data must be exactly one block. The first put into a namespace chooses its block size. " +
 		"A put of a key that is there changes nothing and answers PRESENT. The block is on stable media when the command ends well."
 }
+
+// putReport is the JSON of a put.
+type putReport struct {
+	Type   string `json:"type"`        // put
+	Key    string `json:"key"`         // as text or hex:...
+	Status string `json:"status"`      // STORED, or PRESENT if the key was there
+	Bytes  int    `json:"block_bytes"` // size of the block
+}
+
+func (*putCmd) reports() []any { return []any{putReport{}} }
 
 func (c *putCmd) run(_ context.Context, st *state) error {
 	key, err := readKey(c.Key)
@@ -74,12 +84,7 @@ func (c *putCmd) run(_ context.Context, st *state) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(st.stdout, struct {
-			Type   string `json:"type"`
-			Key    string `json:"key"`
-			Status string `json:"status"`
-			Bytes  int    `json:"block_bytes"`
-		}{"put", showKey(key), item.Status.String(), len(item.Src[0])})
+		return printJSON(st.stdout, putReport{"put", showKey(key), item.Status.String(), len(item.Src[0])})
 	}
 	_, err = fmt.Fprintln(st.stdout, item.Status)
 	return err

@@ -31,7 +31,7 @@ type replayCmd struct {
 	Generate   bool          `help:"Replay generated chats in place of a trace."`
 	Seed       uint64        `default:"1" help:"Seed of the generated chats."`
 	Quiet      bool          `short:"q" help:"Show no progress; --json shows none either."`
-	Trace      string        `arg:"" optional:"" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
+	Trace      string        `arg:"" optional:"" complete:"file" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
 }
 
 // Help is shown under the flags.
@@ -67,6 +67,8 @@ func (b *budget) UnmarshalText(text []byte) error {
 	*b = budget(d)
 	return err
 }
+
+func (*replayCmd) reports() []any { return []any{replayReport{}} }
 
 func (c *replayCmd) run(ctx context.Context, st *state) error {
 	if err := c.check(); err != nil {

@@ -16,6 +16,18 @@ type scrubCmd struct {
 	Quiet bool     `short:"q" help:"Show no progress."`
 }
 
+// scrubReport is the JSON of a scrub.
+type scrubReport struct {
+	Type string `json:"type"` // scrub
+	engine.ScrubReport
+	Torn             uint64  `json:"torn"`              // blocks whose synced bytes fail their checksum: damage
+	ReadErrors       uint64  `json:"read_errors"`       // blocks that could not be read
+	QuarantinedSlots uint64  `json:"quarantined_slots"` // slots that are not used again
+	Seconds          float64 `json:"seconds"`           // how long it took
+}
+
+func (*scrubCmd) reports() []any { return []any{scrubReport{}} }
+
 func (c *scrubCmd) run(ctx context.Context, st *state) error {
 	var report engine.ScrubReport
 	var counters engine.Counters
@@ -51,14 +63,7 @@ func (c *scrubCmd) run(ctx context.Context, st *state) error {
 
 func (c *scrubCmd) print(st *state, r engine.ScrubReport, n engine.Counters, elapsed time.Duration) error {
 	if c.JSON {
-		return printJSON(st.stdout, struct {
-			Type string `json:"type"`
-			engine.ScrubReport
-			Torn             uint64  `json:"torn"`
-			ReadErrors       uint64  `json:"read_errors"`
-			QuarantinedSlots uint64  `json:"quarantined_slots"`
-			Seconds          float64 `json:"seconds"`
-		}{"scrub", r, n.TornBlocks, n.ReadErrors, n.QuarantinedSlots, elapsed.Seconds()})
+		return printJSON(st.stdout, scrubReport{"scrub", r, n.TornBlocks, n.ReadErrors, n.QuarantinedSlots, elapsed.Seconds()})
 	}
 	return table(st.stdout, [][]string{
 		{"blocks read", fmt.Sprintf("%d of %d", r.Blocks, r.Total)}, {"bytes read", showBytes(r.Bytes)},

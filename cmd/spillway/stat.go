@@ -12,6 +12,14 @@ type statCmd struct {
 	jsonFlag
 }
 
+// statReport is the JSON of a store's state.
+type statReport struct {
+	Type string `json:"type"` // stat
+	engine.Stat
+}
+
+func (*statCmd) reports() []any { return []any{statReport{}} }
+
 func (c *statCmd) run(_ context.Context, st *state) error {
 	var stat engine.Stat
 	err := withStore(c.options(st, c.JSON), func(s *engine.Store) error {
@@ -22,10 +30,7 @@ func (c *statCmd) run(_ context.Context, st *state) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(st.stdout, struct {
-			Type string `json:"type"`
-			engine.Stat
-		}{"stat", stat})
+		return printJSON(st.stdout, statReport{"stat", stat})
 	}
 	health := stat.Health
 	if stat.HealthCause != "" {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 )
 
 // state is everything a command takes from or gives to the process around it,
@@ -22,6 +24,7 @@ type state struct {
 	// request ends the process. stop undoes it.
 	interrupt func(context.Context) (ctx context.Context, stop context.CancelFunc)
 	buildInfo func() (*debug.BuildInfo, bool)
+	machine   doctor.Machine // what doctor looks at
 }
 
 func processState() *state {
@@ -35,5 +38,6 @@ func processState() *state {
 		now:       time.Now,
 		interrupt: onSignal,
 		buildInfo: debug.ReadBuildInfo,
+		machine:   doctor.This(),
 	}
 }

@@ -20,7 +20,7 @@ const (
 
 // storeFlags choose and open a store.
 type storeFlags struct {
-	Dir           string        `required:"" placeholder:"DIR" help:"The store's directory."`
+	Dir           string        `required:"" placeholder:"DIR" complete:"dir" help:"The store's directory."`
 	BufferedIO    bool          `name:"buffered-io" help:"Allow buffered I/O where the file system has no direct I/O."`
 	AnyFilesystem bool          `name:"any-filesystem" help:"Allow file systems other than ext4 and XFS."`
 	LockWait      time.Duration `default:"5s" help:"How long to retry a directory in use."`

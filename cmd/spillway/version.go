@@ -14,16 +14,18 @@ type versionCmd struct {
 
 // versionReport says which program this is.
 type versionReport struct {
-	Type     string `json:"type"`
-	Version  string `json:"version"`
-	Revision string `json:"revision"`
-	Modified bool   `json:"modified"` // built from sources that differ from the revision
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-	Tags     string `json:"tags"`
-	Cgo      bool   `json:"cgo"`
+	Type     string `json:"type"`           // version
+	Version  string `json:"version"`        // of the module; (devel) or unknown for a build of one's own
+	Revision string `json:"revision"`       // commit it was built from
+	Modified bool   `json:"modified"`       // built from sources that differ from the revision
+	Go       string `json:"go"`             // release of Go
+	Platform string `json:"platform"`       // operating system and processor
+	Tags     string `json:"tags"`           // build tags, comma separated
+	Cgo      bool   `json:"cgo"`            // built with cgo
 	Planted  bool   `json:"planted_faults"` // a test build: never use it with data
 }
+
+func (*versionCmd) reports() []any { return []any{versionReport{}} }
 
 func (c *versionCmd) run(_ context.Context, st *state) error {
 	v := versionReport{Type: "version", Version: "unknown", Revision: "unknown", Go: runtime.Version(),

@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Level is how grave a finding is.
+type Level string
+
+// The levels.
+const (
+	OK   Level = "ok"   // as a store wants it
+	Warn Level = "warn" // a store works, slower or less safe
+	Bad  Level = "bad"  // a store does not open here, or breaks its promises
+)
+
+// Check is one finding.
+type Check struct {
+	Name   string `json:"check"`            // what was looked at
+	Level  Level  `json:"level"`            // ok, warn or bad
+	Found  string `json:"found"`            // what is there
+	Means  string `json:"means"`            // what it means for a store
+	Remedy string `json:"remedy,omitempty"` // the command that mends it; absent with ok
+}
+
+// Plan is what the user means to do with the directory.
+type Plan struct {
+	CapacityBytes int64 // of the store to come; 0: unknown
+}
+
+// Examine judges the facts, in the order in which one would look.
+func Examine(f *Facts, plan Plan) []Check {
+	var all []Check
+	for _, check := range []func(*Facts, Plan) []Check{
+		directory, store, fileSystem, mountOptions, directIO, fileFeatures, space, openFiles,
+		kernel, uring, lockedMemory, hugePages, drives, affinity,
+	} {
+		all = append(all, check(f, plan)...)
+	}
+	return all
+}
+
+func one(name string, level Level, found, means, remedy string) []Check {
+	return []Check{{name, level, found, means, remedy}}
+}
+
+// shell quotes a word for a shell where it must be.
+func shell(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@%,"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// size writes bytes for people, by 1024.
+func size(n int64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, i := float64(n)/1024, 0
+	for value >= 1024 && i < len(units)-1 {
+		value /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.4g %ciB", value, units[i])
+}
+
+func limit(n uint64) string {
+	if n == unlimited {
+		return "unlimited"
+	}
+	return size(int64(min(n, 1<<62)))
+}
