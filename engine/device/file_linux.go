@@ -16,7 +16,7 @@ const attrPrefix = "user.spillway."
 // file is one open file of a psync device.
 type file struct {
 	d         *psync
-	f         *os.File
+	f         *os.File // nil for a file of the null device
 	fd        int
 	name      string
 	sizeBytes int64
@@ -188,6 +188,9 @@ func (f *file) Close() error {
 	}
 	d.openFiles--
 	d.mu.Unlock()
+	if f.f == nil {
+		return nil
+	}
 	d.rings.dropFile(f)
 	return d.where(f.f.Close())
 }

@@ -14,7 +14,8 @@ import (
 const childEnv = "SPILLWAY_TEST_LOCK_DIR"
 
 // TestMain also plays the second process of the lock tests: it holds the
-// directory until its standard input ends or it is killed.
+// directory until its standard input ends or it is killed. And it takes away
+// what a child process of a test is to do without.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		d, err := device.OpenDir(dir, device.Options{AnyFileSystem: true, BufferedIO: true})
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		_ = d.Close()
 		return
+	}
+	if err := restrict(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -11,8 +11,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/spillway-kv/spillway/engine/device/iouring"
 )
 
 // psync is the Device of one real directory: positioned, vectored reads and
@@ -69,7 +67,7 @@ type psync struct {
 // other methods refuse them. Temporary files of a process that was killed are
 // removed here. The soft limit of open files is raised to the hard one.
 func OpenDir(dir string, o Options) (Device, error) {
-	return openDir(dir, o, ringSetup{calls: iouring.Kernel})
+	return openDir(dir, o, realRings)
 }
 
 func openDir(dir string, o Options, setup ringSetup) (Device, error) {
@@ -93,13 +91,17 @@ func openDir(dir string, o Options, setup ringSetup) (Device, error) {
 		d.release()
 		return nil, err
 	}
-	for range o.QueueDepth {
-		d.workers.Go(d.serve)
-	}
+	d.startWorkers()
 	if d.rings == nil {
 		return d, nil
 	}
 	return &uring{d}, nil
+}
+
+func (d *psync) startWorkers() {
+	for range d.options.QueueDepth {
+		d.workers.Go(d.serve)
+	}
 }
 
 // open does everything up to the start of the workers; what it leaves behind

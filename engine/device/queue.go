@@ -170,3 +170,12 @@ func (d *psync) serve() {
 		f.letGoLocked()
 	}
 }
+
+// bytes is what a Read or Write is to move.
+func (op *Op) bytes() int {
+	n := 0
+	for _, b := range op.Bufs {
+		n += len(b)
+	}
+	return n
+}

@@ -124,12 +124,3 @@ func (fl *flight) name() string {
 func ringCall(kind Kind) string {
 	return [...]string{Read: "io_uring read", Write: "io_uring write", Sync: "io_uring fsync", Punch: "io_uring fallocate"}[kind]
 }
-
-// bytes is what a Read or Write is to move.
-func (op *Op) bytes() int {
-	n := 0
-	for _, b := range op.Bufs {
-		n += len(b)
-	}
-	return n
-}

@@ -13,13 +13,14 @@ import (
 const disabledPath = "/proc/sys/kernel/io_uring_disabled"
 
 // refusal explains why io_uring cannot be used, and what to do about it.
-func refusal(err error) (problem, remedy string) {
+// disabled is the value of the sysctl, "" where there is none.
+func refusal(err error, disabled string) (problem, remedy string) {
 	const orPsync = ", or choose the engine psync to do without"
 	problem = fmt.Sprintf("io_uring is refused (%v)", err)
 	switch {
 	case errors.Is(err, syscall.EPERM):
-		if value := uringDisabled(); value != "" && value != "0" {
-			return fmt.Sprintf("%s: the sysctl kernel.io_uring_disabled is %s", problem, value),
+		if disabled != "" && disabled != "0" {
+			return fmt.Sprintf("%s: the sysctl kernel.io_uring_disabled is %s", problem, disabled),
 				"allow it with sysctl -w kernel.io_uring_disabled=0" + orPsync
 		}
 		return problem + ": most likely by the seccomp filter of a container or service",

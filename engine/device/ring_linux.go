@@ -84,8 +84,8 @@ type ring struct {
 }
 
 // newRing starts the reaper of k, which the ring now owns.
-func newRing(k *iouring.Ring, host ringHost, depth int, bytesMax int) *ring {
-	r := &ring{k: k, host: host, depth: depth, bytesMax: bytesMax, flights: make([]flight, depth)}
+func newRing(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *ring {
+	r := &ring{k: k, host: host, depth: depth, bytesMax: setup.bytesMax, nop: setup.nop, flights: make([]flight, depth)}
 	for i := range r.flights {
 		r.flights[i].user = uint64(i)
 		r.free = append(r.free, &r.flights[i])

@@ -2,11 +2,8 @@ package device
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/spillway-kv/spillway/engine/device/iouring"
 )
@@ -34,7 +31,10 @@ type ringSetup struct {
 	calls    iouring.Calls
 	entries  uint32 // of the submission queue; 0 for the depth
 	bytesMax int    // of one request; 0 for the default
+	nop      bool   // for the null device
 }
+
+var realRings = ringSetup{calls: iouring.Kernel}
 
 // rings are the io_urings of a psync device. A nil *rings stands for none.
 //
@@ -66,7 +66,7 @@ func (d *psync) openRings(setup ringSetup) error {
 		d.facts.Device = EngineUring
 		return nil
 	}
-	problem, remedy := refusal(err)
+	problem, remedy := refusal(err, uringDisabled())
 	if d.options.Engine == EngineUring {
 		return &UnsupportedError{Dir: d.dir, FileSystem: d.facts.FileSystem, Problem: problem, Remedy: remedy, Cause: err}
 	}
@@ -99,6 +99,9 @@ func newRings(d *psync, setup ringSetup) (_ *rings, err error) {
 			return nil, err
 		}
 		kernel = append(kernel, k)
+		if setup.nop {
+			continue
+		}
 		if err := d.registerLock(k); err != nil {
 			return nil, err
 		}
@@ -110,7 +113,7 @@ func newRings(d *psync, setup ringSetup) (_ *rings, err error) {
 	rs.memory, noBuffers = newMemory(kernel)
 	d.noteRings(kernel[0], noBuffers)
 	for _, k := range kernel {
-		r := newRing(k, d, depth, setup.bytesMax)
+		r := newRing(k, d, depth, setup)
 		r.memory = rs.memory
 		rs.all = append(rs.all, r)
 	}
@@ -262,56 +265,4 @@ func (d *psync) toWorkers(ops *fifo) {
 	defer d.mu.Unlock()
 	d.queue.append(ops)
 	d.work.Broadcast()
-}
-
-// uring is a psync with rings.
-type uring struct{ *psync }
-
-// RegisterMemory implements MemoryRegistrar.
-func (d *uring) RegisterMemory(mem []byte) (release func(), err error) {
-	d.life.RLock()
-	defer d.life.RUnlock()
-	if d.closed {
-		return nil, ErrClosed
-	}
-	if len(mem) == 0 {
-		return func() {}, nil
-	}
-	if d.rings.memory == nil {
-		return nil, &UnsupportedError{Dir: d.dir, FileSystem: d.facts.FileSystem,
-			Problem: "this kernel cannot register buffers one by one", Remedy: "use Linux 5.19 or newer, or do without"}
-	}
-	regions, err := d.rings.memory.register(mem)
-	if err == nil {
-		return sync.OnceFunc(func() { d.rings.memory.release(regions) }), nil
-	}
-	if err == errOverlap {
-		return nil, err
-	}
-	problem, remedy := lockedMemory(int64(len(mem))*int64(len(d.rings.all)), err)
-	d.noteOnce("buffers stay unregistered, which costs processor time: " + problem + "; " + remedy)
-	return nil, &UnsupportedError{Dir: d.dir, FileSystem: d.facts.FileSystem, Problem: problem, Remedy: remedy, Cause: err}
-}
-
-// noteOnce adds a note of which the part before the colon is new.
-func (d *psync) noteOnce(text string) {
-	kind, _, _ := strings.Cut(text, ":")
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, have := range d.facts.Notes {
-		if strings.HasPrefix(have, kind+":") {
-			return
-		}
-	}
-	d.note(text)
-}
-
-// lockedMemory explains a refused registration.
-func lockedMemory(needBytes int64, err error) (problem, remedy string) {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
-		return fmt.Sprintf("registering %d bytes failed (%v)", needBytes, err), "check the memory that is left"
-	}
-	return fmt.Sprintf("registering %d bytes failed (%v) under a limit of %d bytes of locked memory", needBytes, err, limit.Cur),
-		"raise the limit (ulimit -l, LimitMEMLOCK= of a service, --ulimit memlock= of a container)"
 }

@@ -28,10 +28,12 @@ type vector struct{ pieces [iovMax]unix.Iovec }
 
 // run carries out op.
 func (v *vector) run(op *Op, f *file) (int, error) {
-	switch op.Kind {
-	case Read, Write:
+	switch {
+	case f.f == nil: // of the null device
+		return op.bytes(), nil
+	case op.Kind == Read || op.Kind == Write:
 		return v.transfer(op.Kind, f, op.Offset, op.Bufs)
-	case Sync:
+	case op.Kind == Sync:
 		for {
 			err := unix.Fdatasync(f.fd)
 			if err == nil {
