@@ -118,5 +118,5 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = again.cmd.Wait() // killed
-	run(t, nil, onDir(dir, "stat", "--lock-wait", "1ms")...).want(t, exitPass)
+	run(t, nil, onDir(dir, "stat")...).want(t, exitPass)
 }
