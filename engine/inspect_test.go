@@ -362,6 +362,39 @@ func FuzzInspectStoreFile(f *testing.F) {
 	})
 }
 
+func TestInspectDeletions(t *testing.T) {
+	page := make([]byte, deletionsBytes)
+	encodeDeletions(page, [16]byte{0xab}, 77)
+	sound := InspectDeletions(page)
+	if len(sound.Flaws) != 0 || sound.Position != 77 || !strings.HasPrefix(sound.StoreID, "ab00") || !IsDeletions(page) {
+		t.Errorf("%+v", sound)
+	}
+	page[33] ^= 1
+	if bad := InspectDeletions(page); len(bad.Flaws) != 1 || !bad.Flaws[0].Damage || bad.Version != 1 {
+		t.Errorf("%+v", bad)
+	}
+	for _, n := range []int{0, 20, 4095} {
+		if bad := InspectDeletions(page[:n]); len(bad.Flaws) != 1 || !bad.Flaws[0].Damage {
+			t.Errorf("%d bytes: %+v", n, bad)
+		}
+	}
+}
+
+func FuzzInspectDeletions(f *testing.F) {
+	page := make([]byte, deletionsBytes)
+	encodeDeletions(page, [16]byte{0xab}, 77)
+	f.Add(page, false)
+	f.Add(page[:100], true)
+	f.Fuzz(func(t *testing.T, b []byte, fix bool) {
+		if fix && len(b) >= 12 {
+			sumStore(b)
+		}
+		if facts := InspectDeletions(b); len(facts.Flaws) == 0 && len(b) != deletionsBytes {
+			t.Fatalf("%d bytes pass", len(b))
+		}
+	})
+}
+
 func FuzzInspectSegment(f *testing.F) {
 	h := segmentHeader{number: 1, namespace: 1, incarnation: 1, slots: 8, slotBytes: 4096, blockBytes: 4096}
 	f.Add(h.encode(), h.encode(), int64(1<<20), uint32(1), false)
