@@ -60,9 +60,9 @@ func (c *doctorCmd) run(_ context.Context, st *state) error {
 
 func (r *doctorReport) print(w io.Writer) error {
 	for _, check := range r.Checks {
-		text := fmt.Sprintf("%-4s  %-13s  %s: %s\n", check.Level, check.Name, check.Found, check.Means)
+		text := fmt.Sprintf("%-4s  %-19s  %s: %s\n", check.Level, check.Name, check.Found, check.Means)
 		if check.Remedy != "" {
-			text += fmt.Sprintf("      %-13s  mend: %s\n", "", check.Remedy)
+			text += fmt.Sprintf("      %-19s  mend: %s\n", "", check.Remedy)
 		}
 		if _, err := io.WriteString(w, text); err != nil {
 			return err

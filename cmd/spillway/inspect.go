@@ -19,7 +19,7 @@ type inspectCmd struct {
 
 // Help is shown under the flags.
 func (*inspectCmd) Help() string {
-	return "Decodes store file, segments, log files, index folder and lock file, says what is wrong and where, and goes on. " +
+	return "Decodes store file, segments, log files, index folder, deletions and lock file, says what is wrong and where, and goes on. " +
 		"It never writes and takes no lock: the files of a store in use can be looked at, except the index, " +
 		"and may change meanwhile. A file is known by its first bytes, else by its name. " +
 		"The exit code is 5 if damage was met, 1 if a file is none of ours."
@@ -44,6 +44,8 @@ var fileKinds = []fileKind{
 		_, named := wal.FileNumber(base)
 		return named || wal.IsLogFile(head)
 	}, (*inspection).logFile},
+	{"deletions", func(base string, head []byte) bool { return base == engine.DeletionsName || engine.IsDeletions(head) }, (*inspection).deletions},
+	{"ballast", func(base string, _ []byte) bool { return base == engine.BallastName }, (*inspection).ballast},
 	{"lock file", func(base string, _ []byte) bool { return base == lockFileName }, (*inspection).lockFile},
 }
 

@@ -218,6 +218,25 @@ func indexText(it *engine.IndexItem, key string) string {
 	return fmt.Sprintf("  %s up to position %d", it.Kind, it.Position)
 }
 
+func (in *inspection) deletions(f *os.File, sizeBytes int64) error {
+	const pageBytesMax = 4096
+	b, err := io.ReadAll(io.LimitReader(f, min(sizeBytes, pageBytesMax+1)))
+	if err != nil {
+		return err
+	}
+	facts := engine.InspectDeletions(b)
+	for _, flaw := range facts.Flaws {
+		in.flaw(flaw.Offset, flaw.Text, flaw.Damage)
+	}
+	in.show(inspectDeletions{"deletions", in.path, facts.Version, facts.StoreID, facts.Position}, func() string {
+		return fmt.Sprintf("  version %d, store %s, newest deletion at position %d", facts.Version, facts.StoreID, facts.Position)
+	})
+	return nil
+}
+
+// ballast holds nothing to show: its size is said already.
+func (in *inspection) ballast(*os.File, int64) error { return nil }
+
 func (in *inspection) lockFile(f *os.File, _ int64) error {
 	const holderBytesMax = 256
 	text, err := io.ReadAll(io.LimitReader(f, holderBytesMax))

@@ -15,7 +15,7 @@ type (
 	inspectFile struct {
 		Type  string `json:"type"`  // file
 		File  string `json:"file"`  // its path
-		Kind  string `json:"kind"`  // store file, segment, log file, lock file, index
+		Kind  string `json:"kind"`  // store file, segment, log file, deletions, ballast, lock file, index
 		Bytes int64  `json:"bytes"` // its length; 0 for a folder
 	}
 	// inspectStore is a store file's own part.
@@ -100,6 +100,14 @@ type (
 		engine.IndexItem
 		Key string `json:"key,omitempty"` // of a block, as text or hex:...
 	}
+	// inspectDeletions is the file of the newest deletion.
+	inspectDeletions struct {
+		Type     string `json:"type"`     // deletions
+		File     string `json:"file"`     // its path
+		Version  uint32 `json:"version"`  // of the format
+		StoreID  string `json:"store_id"` // 32 hex digits
+		Position uint64 `json:"position"` // log position of the newest deletion
+	}
 	// inspectLock is the lock file.
 	inspectLock struct {
 		Type   string `json:"type"`   // lock
@@ -126,7 +134,7 @@ type (
 
 func (*inspectCmd) reports() []any {
 	return []any{inspectFile{}, inspectStore{}, inspectNamespace{}, inspectSegment{}, inspectPage{}, inspectPageEntry{}, inspectLogHeader{},
-		inspectPlace{}, inspectRecord{}, inspectIndexEntry{}, inspectLock{}, inspectFlaw{}, inspectEnd{}}
+		inspectPlace{}, inspectRecord{}, inspectIndexEntry{}, inspectDeletions{}, inspectLock{}, inspectFlaw{}, inspectEnd{}}
 }
 
 // inspection prints what is in one file.

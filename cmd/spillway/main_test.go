@@ -21,7 +21,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// TestDoctorHere runs this binary as another user.
+	if dir := os.Getenv("SPILLWAY_TEST_DOCTOR"); dir != "" {
+		st := processState()
+		st.args = []string{"doctor", dir}
+		os.Exit(int(run(st)))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // outcome is what one run of a command left.
 type outcome struct {

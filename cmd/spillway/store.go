@@ -24,6 +24,7 @@ type storeFlags struct {
 	BufferedIO    bool          `name:"buffered-io" help:"Allow buffered I/O where the file system has no direct I/O."`
 	AnyFilesystem bool          `name:"any-filesystem" help:"Allow file systems other than ext4 and XFS."`
 	LockWait      time.Duration `default:"5s" help:"How long to retry a directory in use."`
+	IOEngine      string        `name:"ioengine" enum:"auto,uring,psync" default:"auto" placeholder:"NAME" help:"How transfers are made: auto, uring or psync."`
 }
 
 // createFlags are for the commands that make the store if there is none.
@@ -52,6 +53,7 @@ func (f *storeFlags) options(st *state, asJSON bool) engine.Options {
 		MustExist:     true,
 		BufferedIO:    f.BufferedIO,
 		AnyFileSystem: f.AnyFilesystem,
+		IOEngine:      f.IOEngine,
 		LockWait:      max(f.LockWait, time.Nanosecond),
 		Logger:        warnings(st.stderr, asJSON),
 	}

@@ -52,11 +52,13 @@ func store(f *Facts, _ Plan) []Check {
 		return one(name, OK, "no store yet", "the first put or replay with --capacity makes one", "")
 	}
 	for _, flaw := range f.Store.Flaws {
-		if flaw.Damage {
+		if flaw.Damage { // what a damaged file says of its version proves nothing
 			return one(name, Bad, fmt.Sprintf("%s at offset %d: %s", engine.StoreFileName, flaw.Offset, flaw.Text),
 				"the store does not open: what was erased is not known any more; the blocks can be computed again", "rm -r "+shell(f.Dir))
 		}
-		return one(name, Bad, flaw.Text, "this program does not open the store", "spillway version")
+	}
+	if len(f.Store.Flaws) > 0 {
+		return one(name, Bad, f.Store.Flaws[0].Text, "this program does not open the store", "spillway version")
 	}
 	if f.Holder != "" {
 		return one(name, OK, found+"; in use by "+f.Holder,

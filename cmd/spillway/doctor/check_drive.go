@@ -32,8 +32,8 @@ func driveCheck(d Drive) Check {
 	if cache == "" {
 		cache = "unknown"
 	}
-	c := Check{Name: "drive", Level: OK, Found: fmt.Sprintf("%s, %s; blocks of %d bytes (physical %d), write cache %s, %d requests queued at most, NUMA node %s",
-		d.Name, model, d.Logical, d.Physical, cache, d.Requests, node(d))}
+	c := Check{Name: "drive", Level: OK, Found: fmt.Sprintf("%s, %s; blocks of %s bytes (physical %s), write cache %s, at most %s requests queued, NUMA node %s",
+		d.Name, model, known(d.Logical), known(d.Physical), cache, known(d.Requests), known(d.Node))}
 	const physicalMax = 4096
 	switch {
 	case d.Rotational == 1:
@@ -57,11 +57,12 @@ func driveCheck(d Drive) Check {
 	return c
 }
 
-func node(d Drive) string {
-	if d.Node < 0 {
+// known writes a number that sysfs may not have told.
+func known(n int64) string {
+	if n < 0 {
 		return "unknown"
 	}
-	return fmt.Sprint(d.Node)
+	return fmt.Sprint(n)
 }
 
 func scheduler(d Drive) Check {
@@ -71,7 +72,10 @@ func scheduler(d Drive) Check {
 	case d.Scheduler == "":
 		c.Found = d.Name + ": none to choose"
 		return c
-	case d.Scheduler == "none" || d.Scheduler == "mq-deadline" || d.Rotational == 1:
+	case d.Scheduler == "none" || d.Scheduler == "mq-deadline":
+		return c
+	case d.Rotational == 1:
+		c.Means = "it sorts requests, as a turning disk wants them"
 		return c
 	}
 	best := "none"

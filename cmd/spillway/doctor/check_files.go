@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -87,17 +88,26 @@ func fileFeatures(f *Facts, _ Plan) []Check {
 		return nil
 	}
 	facts := f.Probed.Facts
+	notes := slices.Clone(facts.Notes)
 	feature := func(name string, has bool, means, without string) Check {
 		if has {
 			return Check{name, OK, "works", means, ""}
 		}
-		return Check{name, Warn, "does not work here", without, elsewhere}
+		c := Check{name, Warn, "does not work here", without, elsewhere}
+		for i, note := range notes {
+			if strings.Contains(note, c.Name) {
+				c.Found = note
+				notes = slices.Delete(notes, i, i+1)
+				break
+			}
+		}
+		return c
 	}
 	all := []Check{
-		feature("xattr", facts.Xattrs, "segments keep a second copy of their header", "a segment whose header is damaged is lost"),
+		feature("extended attributes", facts.Xattrs, "segments keep a second copy of their header", "a segment whose header is damaged is lost"),
 		feature("fallocate", facts.Preallocate, "a segment's space is reserved at once", "each new segment is filled with zeros first, which takes time and wear"),
 	}
-	for _, note := range facts.Notes {
+	for _, note := range notes {
 		all = append(all, Check{"note", Warn, note, "said when the directory was tried out", elsewhere})
 	}
 	return all

@@ -130,6 +130,8 @@ func (f *Facts) lookInside() {
 		case e.Name() == engine.StoreFileName:
 			f.UsedBytes += size
 			f.readStoreFile(size)
+		case e.Name() == engine.DeletionsName || e.Name() == engine.BallastName:
+			f.UsedBytes += size
 		case !e.IsDir() && !device.Reserved(e.Name()):
 			f.Stranger = e.Name()
 		}

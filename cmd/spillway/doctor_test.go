@@ -1,0 +1,128 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
+	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/device"
+)
+
+// calm is the real machine on an allowed file system, so that nothing is bad
+// wherever the test runs.
+func calm(change func(*device.Probed)) *doctor.Machine {
+	m := doctor.This()
+	m.Probe = func(dir string) (device.Probed, error) {
+		p, err := device.Probe(dir)
+		p.Allowed, p.InMemory, p.NoDirect, p.Facts.FileSystem = true, false, nil, "ext4"
+		if change != nil {
+			change(&p)
+		}
+		return p, err
+	}
+	m.Root = "/does/not/exist"
+	return &m
+}
+
+func TestDoctor(t *testing.T) {
+	dir, _ := newStore(t)
+	files := func() string { // making and removing a file changes the time of the directory
+		_, rest, _ := strings.Cut(tree(t, dir), "\n")
+		return rest
+	}
+	before := files()
+	got := process{t: t, machine: calm(nil)}.run("doctor", dir).want(t, exitPass, "nobody has it open", "")
+	for line := range strings.Lines(got.stdout) {
+		if !strings.HasPrefix(line, "ok  ") && !strings.HasPrefix(line, "warn") && !strings.HasPrefix(line, "      ") {
+			t.Errorf("odd line %q", line)
+		}
+	}
+	v := process{t: t, machine: calm(nil)}.run("doctor", "--json", dir).want(t, exitPass, "", "").object(t, "doctor")
+	if v["bad"] != 0.0 || len(v["checks"].([]any)) < 10 {
+		t.Errorf("got %v", v)
+	}
+	if after := files(); after != before {
+		t.Errorf("the doctor changed\n%s\nto\n%s", before, after)
+	}
+	bad := calm(func(p *device.Probed) { p.InMemory = true })
+	process{t: t, machine: bad}.run("doctor", dir).want(t, exitError, "mend: ", "1 checks are bad")
+	v = process{t: t, machine: bad}.run("doctor", "--json", dir).want(t, exitError, "", `"code":1`).object(t, "doctor")
+	if v["bad"] != 1.0 {
+		t.Errorf("got %v", v)
+	}
+}
+
+// TestDoctorElsewhere: no store is made, whatever is asked.
+func TestDoctorElsewhere(t *testing.T) {
+	empty := t.TempDir()
+	process{t: t, machine: calm(nil)}.run("doctor", "--capacity", "1MiB", empty).want(t, exitPass, "no store yet", "")
+	process{t: t, machine: calm(nil)}.run("doctor", "--capacity", "8000TiB", empty).want(t, exitError, "a new store must fit", "")
+	process{t: t, machine: calm(nil)}.run("doctor", filepath.Join(empty, "new")).want(t, exitPass, "is not there yet", "")
+	process{t: t, machine: calm(nil)}.run("doctor", filepath.Join(empty, "a", "b")).want(t, exitError, "mkdir -p", "")
+	if entries, err := os.ReadDir(empty); err != nil || len(entries) != 0 {
+		t.Errorf("left %v, %v", entries, err)
+	}
+	file := write(t, "photo.jpg", "x")
+	process{t: t, machine: calm(nil)}.run("doctor", filepath.Dir(file)).want(t, exitError, `"photo.jpg" and no store file`, "")
+	process{t: t}.run("doctor").want(t, exitUsage, "", "expected")
+
+	dir, _ := newStore(t)
+	if err := os.WriteFile(filepath.Join(dir, "SPILLWAY"), []byte("SPWYSTO1 and nonsense, long enough"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	process{t: t, machine: calm(nil)}.run("doctor", dir).want(t, exitError, "SPILLWAY at offset", "")
+}
+
+// TestDoctorLive: a store in use is told from one that is not, and goes on.
+func TestDoctorLive(t *testing.T) {
+	dir, block := newStore(t)
+	s, err := engine.Open(engine.Options{Dir: dir, BufferedIO: true, AnyFileSystem: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	process{t: t, machine: calm(nil)}.run("doctor", dir).want(t, exitPass, "in use by pid", "")
+	ns, err := s.FindNamespace("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gets := []engine.GetItem{{Key: engine.Key{Bytes: []byte("key-1")}, Dst: [][]byte{make([]byte, len(block))}}}
+	if err := ns.Get(gets, engine.GetOptions{}); err != nil || gets[0].Status != engine.Hit {
+		t.Errorf("the store is disturbed: %v, %v", err, gets[0])
+	}
+}
+
+// TestDoctorHere runs the command as it is on this machine, as root and, where
+// that can be, as nobody.
+func TestDoctorHere(t *testing.T) {
+	dir := t.TempDir()
+	got := process{t: t}.run("doctor", dir)
+	if got.code != exitPass && got.code != exitError || !strings.Contains(got.stdout, "kernel") {
+		t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip("setpriv is not installed")
+	}
+	binary := filepath.Join("/tmp", filepath.Base(t.TempDir())+"-doctor.test") // where nobody may execute it
+	self, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(binary, self, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(binary)
+	cmd := exec.Command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", binary, "-test.run", "^$")
+	cmd.Dir, cmd.Env = "/", append(os.Environ(), "SPILLWAY_TEST_DOCTOR="+dir)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "sudo chown") && !strings.Contains(string(out), "permission denied") {
+		t.Errorf("as nobody: %v\n%s", err, out)
+	}
+}
