@@ -75,6 +75,9 @@ func TestCapacityHolds(t *testing.T) {
 		"64 KiB":    {65536, 36, 48 << 20, 2 << 20},
 		"tiny":      {4096, 14, 3 << 20, 64 << 10},
 	} {
+		if testing.Short() && name != "tiny" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			n := 0

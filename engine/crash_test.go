@@ -190,7 +190,11 @@ func TestFirstOpenCutShort(t *testing.T) {
 // lowers the capacity and gives up segments: what was durable stays, unless it
 // was in a segment that had to go.
 func TestReopenCutShort(t *testing.T) {
-	for k := 1; ; k++ {
+	step := 1
+	if testing.Short() {
+		step = 8
+	}
+	for k := 1; ; k += step {
 		finished := false
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, sim.Config{Seed: uint64(k)})
