@@ -35,7 +35,7 @@ func Open(o Options) (*Store, error) {
 		indexFS, indexDir = vfs.Default, filepath.Join(o.Dir, indexFolder)
 	}
 	s := &Store{opts: o, log: o.Logger, dev: dev, facts: dev.Facts(), started: time.Now(),
-		segments: map[uint32]*segment{}, zombiePins: map[Place]int{}, mismatches: map[Place]uint64{},
+		segments: map[uint32]*segment{}, zombiePins: map[Place]int{}, mismatches: map[Place]uint64{}, proven: map[uint64]bool{},
 		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1}
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}
@@ -58,9 +58,7 @@ func openDirectory(o Options) (device.Device, error) {
 	if err := checkDirectory(o); err != nil {
 		return nil, err
 	}
-	dev, err := device.OpenDir(o.Dir, device.Options{QueueDepth: o.QueueDepth, QueueOps: o.QueueOps,
-		BufferedIO: o.BufferedIO, AnyFileSystem: o.AnyFileSystem, LockWait: o.LockWait,
-		Create: !o.MustExist && o.CapacityBytes > 0, Logger: o.Logger})
+	dev, err := device.OpenDir(o.Dir, o.deviceOptions())
 	var inUse *device.InUseError
 	switch {
 	case errors.As(err, &inUse):
@@ -69,6 +67,12 @@ func openDirectory(o Options) (device.Device, error) {
 		return nil, fmt.Errorf("%w: %w (a capacity is needed to create one)", ErrNotAStore, err)
 	}
 	return dev, err
+}
+
+func (o *Options) deviceOptions() device.Options {
+	return device.Options{Engine: o.IOEngine, Rings: o.Rings, QueueDepth: o.QueueDepth, QueueOps: o.QueueOps,
+		BufferedIO: o.BufferedIO, AnyFileSystem: o.AnyFileSystem, LockWait: o.LockWait,
+		Create: !o.MustExist && o.CapacityBytes > 0, Logger: o.Logger}
 }
 
 // checkDirectory looks before anything is created or locked, so that a wrong

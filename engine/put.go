@@ -63,6 +63,7 @@ func (b *putBatch) run() {
 		defer timer.Stop()
 		b.late = timer.C
 	}
+	b.proveSuspects()
 	patience := time.NewTimer(putWaitMax)
 	defer patience.Stop()
 	for len(b.todo) > 0 {

@@ -73,11 +73,12 @@ type Store struct {
 	mismatches  map[Place]uint64
 	inflight    map[table.Ref]*readOp // framed reads that others may join
 	leases      leaseBook
-	freeQueue   []freeBatch    // free records appended, not yet durable; by position
-	suspects    []suspectRange // unsynced at an unclean stop
-	synced      uint64         // positions whose data and record are on stable media
-	logSynced   uint64         // positions whose record is on stable media
-	progress    chan struct{}  // closed and replaced when a slot, a sync or a put ends
+	freeQueue   []freeBatch     // free records appended, not yet durable; by position
+	suspects    []suspectRange  // unsynced at an unclean stop
+	proven      map[uint64]bool // positions among them whose bytes a put has found sound
+	synced      uint64          // positions whose data and record are on stable media
+	logSynced   uint64          // positions whose record is on stable media
+	progress    chan struct{}   // closed and replaced when a slot, a sync or a put ends
 	counters    Counters
 	monitor     monitor
 	removals    []*segment // detached, to be unlinked by the keeper
