@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 
 	"github.com/gowebpki/jcs"
 )
@@ -52,13 +54,31 @@ func (d Descriptor) Validate() error {
 			return fmt.Errorf("%w: %s %d of namespace %q is negative", ErrConfig, field, n, d.Name)
 		}
 	}
-	if canonical, err := d.canonical(); err != nil {
+	canonical, err := d.canonical()
+	if err != nil {
 		return fmt.Errorf("%w: descriptor of namespace %q: %v", ErrConfig, d.Name, err)
-	} else if len(canonical) > descriptorBytesMax {
+	}
+	if len(canonical) > descriptorBytesMax {
 		return fmt.Errorf("%w: descriptor of namespace %q has %d bytes, more than %d",
 			ErrConfig, d.Name, len(canonical), descriptorBytesMax)
 	}
+	if !d.isWhole(canonical) {
+		return fmt.Errorf("%w: descriptor of namespace %q has text that is not UTF-8, or a number that JSON cannot hold: two like it would be one namespace",
+			ErrConfig, d.Name)
+	}
 	return nil
+}
+
+// isWhole reports whether the canonical form says everything the descriptor
+// does.
+func (d Descriptor) isWhole(canonical []byte) bool {
+	var back Descriptor
+	if err := json.Unmarshal(canonical, &back); err != nil {
+		return false
+	}
+	same := maps.Equal(d.Extra, back.Extra)
+	d.Extra, back.Extra = nil, nil
+	return same && reflect.DeepEqual(d, back)
 }
 
 // descriptorBytesMax bounds the canonical form, and with it the store file.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -254,6 +255,59 @@ func TestLayoutSums(t *testing.T) {
 					t.Fatalf("capacity %d, blocks of %d bytes: %d segments", capacity, blockBytes, n)
 				}
 			}
+		}
+	}
+}
+
+// TestDescriptorsThatLookAlike: what the canonical form cannot tell apart is
+// refused: bytes that are no UTF-8, and numbers that JSON rounds.
+func TestDescriptorsThatLookAlike(t *testing.T) {
+	good := Descriptor{Name: "n", BlockBytes: 4096}
+	for name, change := range map[string]func(d *Descriptor, bad string){
+		"name":           func(d *Descriptor, bad string) { d.Name = bad },
+		"model":          func(d *Descriptor, bad string) { d.Model = bad },
+		"revision":       func(d *Descriptor, bad string) { d.Revision = bad },
+		"kv_dtype":       func(d *Descriptor, bad string) { d.KVDtype = bad },
+		"layout":         func(d *Descriptor, bad string) { d.Layout = bad },
+		"rank":           func(d *Descriptor, bad string) { d.Rank = bad },
+		"hash_algorithm": func(d *Descriptor, bad string) { d.HashAlgorithm = bad },
+		"hash_seed":      func(d *Descriptor, bad string) { d.HashSeed = bad },
+		"salt_domain":    func(d *Descriptor, bad string) { d.SaltDomain = bad },
+		"extra":          func(d *Descriptor, bad string) { d.Extra = map[string]string{"a": bad} },
+		"extra's key":    func(d *Descriptor, bad string) { d.Extra = map[string]string{bad: "a"} },
+	} {
+		d := good
+		change(&d, "x\xff")
+		if err := d.Validate(); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s that is no UTF-8: %v", name, err)
+		}
+		change(&d, "x\u00ff\U0001f600\ufffd\x00")
+		if err := d.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(d *Descriptor, n int){
+		"layout_version":    func(d *Descriptor, n int) { d.LayoutVersion = n },
+		"tokens_per_block":  func(d *Descriptor, n int) { d.TokensPerBlock = n },
+		"pieces":            func(d *Descriptor, n int) { d.Pieces = n },
+		"tensor_parallel":   func(d *Descriptor, n int) { d.TensorParallel = n },
+		"pipeline_parallel": func(d *Descriptor, n int) { d.PipelineSize = n },
+	} {
+		ids := map[[32]byte]bool{}
+		for _, n := range []int{1<<53 + 1, 1 << 53, 1<<53 - 1, 1<<31 - 1, 1} {
+			d := good
+			change(&d, n)
+			if err := d.Validate(); err != nil {
+				if !errors.Is(err, ErrConfig) || n <= 1<<31-1 {
+					t.Errorf("%s %d: %v", name, n, err)
+				}
+				continue
+			}
+			id, err := d.ID()
+			if err != nil || ids[id] {
+				t.Errorf("%s %d: the ID is taken (%v)", name, n, err)
+			}
+			ids[id] = true
 		}
 	}
 }
