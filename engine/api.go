@@ -111,69 +111,69 @@ type Entry struct {
 
 // Stat is a snapshot of one store. Counters count from Open.
 type Stat struct {
-	StoreID       string          `json:"store_id"`
-	Dir           string          `json:"dir"`
-	Health        string          `json:"health"` // "ok", "sick" (until it is well) or "read-only" (until reopened)
-	HealthCause   string          `json:"health_cause,omitempty"`
-	Device        string          `json:"device"`
-	FileSystem    string          `json:"file_system"`
-	DirectIO      bool            `json:"direct_io"`
-	CapacityBytes int64           `json:"capacity_bytes"`
-	UsedBytes     int64           `json:"used_bytes"` // on the file system: segments, index, log
-	SegmentBytes  int64           `json:"segment_bytes"`
-	Segments      int             `json:"segments"`
-	Blocks        int             `json:"blocks"`
-	Slots         int             `json:"slots"` // blocks that fit, over all namespaces
-	IndexBytes    int64           `json:"index_memory_bytes"`
-	LogBytes      int64           `json:"log_bytes"`
-	FramesInUse   int             `json:"frames_in_use"`
-	Leases        int             `json:"leases"`
-	LeasedBlocks  int             `json:"leased_blocks"`
-	Counters      Counters        `json:"counters"`
-	Namespaces    []NamespaceStat `json:"namespaces"`
+	StoreID       string          `json:"store_id"`               // 32 hex digits
+	Dir           string          `json:"dir"`                    // as it was given
+	Health        string          `json:"health"`                 // "ok", "sick" (until it is well) or "read-only" (until reopened)
+	HealthCause   string          `json:"health_cause,omitempty"` // why it is not ok
+	Device        string          `json:"device"`                 // how transfers are made: uring, psync, ...
+	FileSystem    string          `json:"file_system"`            // as statfs names it
+	DirectIO      bool            `json:"direct_io"`              // past the page cache
+	CapacityBytes int64           `json:"capacity_bytes"`         // bound of everything on disk
+	UsedBytes     int64           `json:"used_bytes"`             // on the file system: segments, index, log
+	SegmentBytes  int64           `json:"segment_bytes"`          // target size of a segment
+	Segments      int             `json:"segments"`               // segment files
+	Blocks        int             `json:"blocks"`                 // blocks present
+	Slots         int             `json:"slots"`                  // blocks that fit, over all namespaces
+	IndexBytes    int64           `json:"index_memory_bytes"`     // memory of the index table
+	LogBytes      int64           `json:"log_bytes"`              // log files on disk
+	FramesInUse   int             `json:"frames_in_use"`          // frames lent to transfers now
+	Leases        int             `json:"leases"`                 // leases that have not ended
+	LeasedBlocks  int             `json:"leased_blocks"`          // blocks under a lease
+	Counters      Counters        `json:"counters"`               // what happened since the store was opened
+	Namespaces    []NamespaceStat `json:"namespaces"`             // in the order in which they were made
 }
 
 // Counters of one store, from Open.
 type Counters struct {
-	Hits        uint64 `json:"hits"`
-	Misses      uint64 `json:"misses"`
-	LateReads   uint64 `json:"late"`
-	BusyReads   uint64 `json:"busy"`
-	Stored      uint64 `json:"stored"`
-	Present     uint64 `json:"present"`
-	DroppedPuts uint64 `json:"dropped"`
-	Evicted     uint64 `json:"evicted"`
-	Deleted     uint64 `json:"deleted"`
-	Coalesced   uint64 `json:"coalesced"`
+	Hits        uint64 `json:"hits"`      // blocks found and read
+	Misses      uint64 `json:"misses"`    // blocks asked for and not here
+	LateReads   uint64 `json:"late"`      // reads answered LATE
+	BusyReads   uint64 `json:"busy"`      // reads refused because a queue or the frames were full
+	Stored      uint64 `json:"stored"`    // puts that stored a block
+	Present     uint64 `json:"present"`   // puts of a block that was here
+	DroppedPuts uint64 `json:"dropped"`   // puts refused or failed
+	Evicted     uint64 `json:"evicted"`   // blocks that made room for others
+	Deleted     uint64 `json:"deleted"`   // blocks deleted by callers
+	Coalesced   uint64 `json:"coalesced"` // reads that shared the transfer of another
 	// TornBlocks: bytes that fail their checksum though they were synced: damage.
 	TornBlocks uint64 `json:"torn"`
 	// StaleReads: the block was replaced while it was read; retried, harmless.
 	StaleReads uint64 `json:"stale"`
 	// LostBlocks: bytes newer than the last sync before an unclean stop.
 	LostBlocks       uint64 `json:"lost"`
-	ReadErrors       uint64 `json:"read_errors"`  // I/O errors of reads
-	WriteErrors      uint64 `json:"write_errors"` // I/O errors of data writes
-	QuarantinedSlots uint64 `json:"quarantined_slots"`
-	SickPeriods      uint64 `json:"sick_periods"` // times the drive was found sick
+	ReadErrors       uint64 `json:"read_errors"`       // I/O errors of reads
+	WriteErrors      uint64 `json:"write_errors"`      // I/O errors of data writes
+	QuarantinedSlots uint64 `json:"quarantined_slots"` // slots that are not used again
+	SickPeriods      uint64 `json:"sick_periods"`      // times the drive was found sick
 	// DirectoryErrors: directories of segments that could not be written. Only a
 	// rebuild of a lost index would miss them.
 	DirectoryErrors uint64 `json:"directory_errors"`
-	ReadBytes       uint64 `json:"read_bytes"`
-	WrittenBytes    uint64 `json:"written_bytes"`
+	ReadBytes       uint64 `json:"read_bytes"`    // of blocks, from the drive
+	WrittenBytes    uint64 `json:"written_bytes"` // of blocks, to the drive
 }
 
 // NamespaceStat is a namespace's part of a Stat.
 type NamespaceStat struct {
-	Name        string `json:"name"`
-	ID          string `json:"id"` // 64 hex digits: SHA-256 of the canonical descriptor
-	Incarnation uint64 `json:"incarnation"`
-	BlockBytes  int    `json:"block_bytes"`
-	SlotBytes   int    `json:"slot_bytes"`
-	Segments    int    `json:"segments"`
+	Name        string `json:"name"`        // the human's handle
+	ID          string `json:"id"`          // 64 hex digits: SHA-256 of the canonical descriptor
+	Incarnation uint64 `json:"incarnation"` // rises with each drop
+	BlockBytes  int    `json:"block_bytes"` // size of every block
+	SlotBytes   int    `json:"slot_bytes"`  // from one slot to the next
+	Segments    int    `json:"segments"`    // segment files
 	// Slots is how many blocks the namespace can hold now without evicting: its
 	// own segments and those it may still get, less the slots kept free ahead
 	// of need.
 	Slots      int   `json:"slots"`
-	Blocks     int   `json:"blocks"`
+	Blocks     int   `json:"blocks"`      // blocks present
 	QuotaBytes int64 `json:"quota_bytes"` // 0: none
 }
