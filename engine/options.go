@@ -30,6 +30,14 @@ type Options struct {
 	// FrameBytes bounds the private memory through which unaligned, bounced and
 	// shared transfers go. Default 64 MiB, at least two of the largest block.
 	FrameBytes int64
+	// IOEngine is how transfers are made: "auto" (default: io_uring, with pread and
+	// pwrite on workers for what they do better, or alone where io_uring is
+	// refused), "uring" (io_uring, or Open fails) or "psync" (workers alone).
+	// Stat.Device tells what it came to.
+	IOEngine string
+	// Rings is the number of io_urings, 1 to 16. Default 1; more only where one
+	// goroutine cannot keep up with verifying what the drive delivers.
+	Rings int
 	// QueueDepth is the number of transfers the device runs at once. Default 32.
 	QueueDepth int
 	// QueueOps bounds transfers queued and in flight. Default 4096.
@@ -77,6 +85,8 @@ const (
 func (o *Options) setDefaults() {
 	setDefault(&o.IndexMemoryMaxBytes, defaultIndexMemory)
 	setDefault(&o.FrameBytes, defaultFrameBytes)
+	setDefault(&o.IOEngine, device.EngineAuto)
+	setDefault(&o.Rings, 1)
 	setDefault(&o.QueueDepth, 32)
 	setDefault(&o.QueueOps, defaultQueueOps)
 	setDefault(&o.SyncInterval, time.Second)
@@ -118,6 +128,8 @@ func (o Options) Validate() error {
 		return bad("index memory %d is less than 1 MiB", o.IndexMemoryMaxBytes)
 	case o.FrameBytes < 2*BlockBytesMin:
 		return bad("frame memory %d cannot hold two blocks", o.FrameBytes)
+	case o.deviceOptions().Validate() != nil:
+		return bad("%w", o.deviceOptions().Validate())
 	case o.QueueDepth < 1 || o.QueueOps < 32 || o.QueueDepth > o.QueueOps:
 		return bad("queue depth %d and queue length %d: want 1 <= depth <= length and length >= 32", o.QueueDepth, o.QueueOps)
 	case o.SyncInterval < time.Millisecond:
