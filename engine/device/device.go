@@ -3,9 +3,10 @@
 // page cache where the file system allows it. It knows nothing of blocks,
 // logs or keys.
 //
-// Implementations: psync (this package; pread and pwrite on a bounded set of
-// workers) and sim (package sim; in memory, seeded, with faults). All of them
-// pass the suite in package devicetest.
+// Implementations: uring and psync (this package; io_uring, and pread and pwrite
+// on a bounded set of workers) and sim (package sim; in memory, seeded, with
+// faults). All of them pass the suite in package devicetest. A null device
+// (NewNull) moves nothing and measures what we cost ourselves.
 package device
 
 import (
@@ -36,13 +37,16 @@ type Op struct {
 	Offset int64
 	// Bufs are the pieces of memory in order, each a multiple of
 	// Facts.OffsetAlignBytes long and at an address that is a multiple of
-	// Facts.MemAlignBytes. The total may exceed 2 GiB. Unaligned pieces end in
+	// Facts.MemAlignBytes, on the heap or mapped: the device keeps it reachable, and
+	// Go moves only what lies on a stack, which nothing reachable from a submitted
+	// Op does. The total may exceed 2 GiB. Unaligned pieces end in
 	// ErrUnaligned, never in a copy behind the caller's back.
 	Bufs [][]byte
 	// LengthBytes is the extent of a Punch; other kinds ignore it.
 	LengthBytes int64
 	// Done is called exactly once, on a goroutine of the device. It may compute
-	// (hash, copy) and may call Submit, but must not wait for another Op.
+	// (hash, copy) and may call Submit, but must not wait for another Op: other
+	// completions may be waiting behind it.
 	Done func(*Op)
 
 	// N is how many bytes moved, counted from the start of Bufs. N is short
@@ -59,7 +63,7 @@ type Op struct {
 
 // Facts are what a device found out about its directory.
 type Facts struct {
-	Device           string // "psync", "sim"
+	Device           string // "uring", "psync", "sim", "null"
 	FileSystem       string // "ext4", "xfs", ...; as statfs names it
 	Direct           bool   // I/O bypasses the page cache
 	MemAlignBytes    int    // alignment of buffer addresses

@@ -24,8 +24,8 @@ func NewNullWith(o Options, s SetUp) (Device, error) { return newNull(o, s.inter
 // Refusal explains an error of opening a ring.
 func Refusal(err error, disabled string) (problem, remedy string) { return refusal(err, disabled) }
 
-// LoneReadBytes is the bound of what EngineAuto gives to a worker.
-const LoneReadBytes = loneReadBytes
+// LoneBytes is the bound of what EngineAuto gives to a worker.
+const LoneBytes = loneBytes
 
 // FilePlaces is how many files a table of registered files holds.
 const FilePlaces = filePlaces

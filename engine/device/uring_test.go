@@ -342,13 +342,13 @@ func TestIdle(t *testing.T) {
 	closeDevice(t, d)
 }
 
-// TestAutoPicks: only a small read with nothing else in flight goes to a worker.
+// TestAutoPicks: only a small transfer with nothing else in flight goes to a worker.
 func TestAutoPicks(t *testing.T) {
 	d := openRing(t, device.Options{Engine: device.EngineAuto}, device.SetUp{})
 	if f := d.Facts(); f.Device != "uring" {
 		t.Fatalf("%+v", f)
 	}
-	f := ringFile(t, d, device.LoneReadBytes/4096+8)
+	f := ringFile(t, d, device.LoneBytes/4096+8)
 	used := func(ops ...*device.Op) bool {
 		before := device.RingCounts(d).Enters
 		submitAndWait(d, ops)
@@ -367,10 +367,11 @@ func TestAutoPicks(t *testing.T) {
 		want bool
 	}{
 		{"lone small read", []*device.Op{read(4096)}, false},
-		{"largest lone read", []*device.Op{read(device.LoneReadBytes)}, false},
-		{"lone large read", []*device.Op{read(device.LoneReadBytes + 4096)}, true},
+		{"largest lone read", []*device.Op{read(device.LoneBytes)}, false},
+		{"lone large read", []*device.Op{read(device.LoneBytes + 4096)}, true},
 		{"two small reads", []*device.Op{read(4096), read(4096)}, true},
-		{"lone write", []*device.Op{{Kind: device.Write, File: f, Bufs: buffer(4096)}}, true},
+		{"lone small write", []*device.Op{{Kind: device.Write, File: f, Bufs: buffer(4096)}}, false},
+		{"lone large write", []*device.Op{{Kind: device.Write, File: f, Bufs: buffer(device.LoneBytes + 4096)}}, true},
 		{"lone sync", []*device.Op{{Kind: device.Sync, File: f}}, true},
 		{"read of nothing", []*device.Op{read(0)}, false},
 	} {
