@@ -16,21 +16,21 @@ import (
 type Descriptor struct {
 	// Name is the human's handle, unique in a store's listing only by habit.
 	Name           string            `json:"name"`
-	Model          string            `json:"model,omitempty"`
-	Revision       string            `json:"revision,omitempty"` // revision or weights digest
-	KVDtype        string            `json:"kv_dtype,omitempty"`
-	Layout         string            `json:"layout,omitempty"`
-	LayoutVersion  int               `json:"layout_version,omitempty"`
-	TokensPerBlock int               `json:"tokens_per_block,omitempty"`
-	BlockBytes     int               `json:"block_bytes"`      // 4096..67108864
-	Pieces         int               `json:"pieces,omitempty"` // pieces per block the engine uses; informative
-	TensorParallel int               `json:"tensor_parallel,omitempty"`
-	PipelineSize   int               `json:"pipeline_parallel,omitempty"`
-	Rank           string            `json:"rank,omitempty"` // a number, or "all"
-	HashAlgorithm  string            `json:"hash_algorithm,omitempty"`
-	HashSeed       string            `json:"hash_seed,omitempty"`
-	SaltDomain     string            `json:"salt_domain,omitempty"`
-	Extra          map[string]string `json:"extra,omitempty"`
+	Model          string            `json:"model,omitempty"`             // name of the model
+	Revision       string            `json:"revision,omitempty"`          // revision or weights digest
+	KVDtype        string            `json:"kv_dtype,omitempty"`          // type of one number, as in bf16
+	Layout         string            `json:"layout,omitempty"`            // name of the order of bytes within a block
+	LayoutVersion  int               `json:"layout_version,omitempty"`    // of that layout
+	TokensPerBlock int               `json:"tokens_per_block,omitempty"`  // tokens whose keys and values a block holds
+	BlockBytes     int               `json:"block_bytes"`                 // 4096..67108864
+	Pieces         int               `json:"pieces,omitempty"`            // pieces per block the engine uses; informative
+	TensorParallel int               `json:"tensor_parallel,omitempty"`   // size of the tensor-parallel group
+	PipelineSize   int               `json:"pipeline_parallel,omitempty"` // number of pipeline stages
+	Rank           string            `json:"rank,omitempty"`              // a number, or "all"
+	HashAlgorithm  string            `json:"hash_algorithm,omitempty"`    // that makes keys of token prefixes
+	HashSeed       string            `json:"hash_seed,omitempty"`         // of that algorithm
+	SaltDomain     string            `json:"salt_domain,omitempty"`       // keeps tenants with the same model apart
+	Extra          map[string]string `json:"extra,omitempty"`             // whatever else tells blocks apart
 }
 
 // Block sizes a namespace may have.

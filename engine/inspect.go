@@ -105,8 +105,8 @@ func InspectStoreFile(b []byte) (StoreFileFacts, error) {
 
 // SegmentFacts are what a segment file's header says.
 type SegmentFacts struct {
-	Source       string `json:"source"` // header; mirror, if only that is sound; none: unproven values of the header
-	Version      uint32 `json:"version"`
+	Source       string `json:"source"`        // header; mirror, if only that is sound; none: unproven values of the header
+	Version      uint32 `json:"version"`       // of the format
 	StoreID      string `json:"store_id"`      // 32 hex digits
 	NamespaceID  string `json:"namespace_id"`  // 64 hex digits
 	Number       uint32 `json:"segment"`       // the segment's number, as in the file's name
