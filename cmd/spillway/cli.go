@@ -9,7 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// cli is the command line.
+//go:generate go test -run ^(TestHelp|TestReference)$ -update .
+
+// cli is the command line. After a change: go generate.
 type cli struct {
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
 	Put        putCmd        `cmd:"" help:"Store one block."`

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,9 @@ func (p process) run(args ...string) outcome {
 				{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "CGO_ENABLED", Value: "1"}}}, true
 		},
 	})
+	if slices.Contains(args, "--json") {
+		checkDocumented(p.t, args, stdout.String())
+	}
 	return outcome{code, stdout.String(), stderr.String()}
 }
 

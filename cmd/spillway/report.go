@@ -13,43 +13,43 @@ import (
 // replayReport is the JSON of a replay. Ratios are of block_refs; rates are per
 // second of reading or of putting.
 type replayReport struct {
-	Type             string         `json:"type"`
-	Requests         uint64         `json:"requests"`
-	BlockRefs        uint64         `json:"block_refs"`
-	Hits             uint64         `json:"hits"`
-	HitRatio         float64        `json:"hit_ratio"`
-	PrefixHits       uint64         `json:"prefix_hits"`
-	PrefixHitRatio   float64        `json:"prefix_hit_ratio"`
-	Reads            uint64         `json:"reads"`
-	Writes           uint64         `json:"writes"`
-	Present          uint64         `json:"present"`
-	Dropped          uint64         `json:"dropped"`
-	DropCause        string         `json:"drop_cause,omitempty"`
-	Evicted          uint64         `json:"evicted"`
-	Slots            int            `json:"slots"`
-	BlockBytes       int            `json:"block_bytes"`
-	WrongBytes       uint64         `json:"wrong_bytes"` // blocks with any wrong byte
-	Corrupt          uint64         `json:"corrupt"`
-	Lost             uint64         `json:"lost"`
-	MissedAfterMatch uint64         `json:"missed_after_match"`
-	MissCause        string         `json:"miss_cause,omitempty"`
-	BusyReads        uint64         `json:"busy_reads"`
-	ReadErrors       uint64         `json:"read_errors"`
-	WriteErrors      uint64         `json:"write_errors"`
-	ReadIOPS         float64        `json:"read_iops"`
-	ReadBytesPerSec  float64        `json:"read_bytes_per_second"`
-	WriteIOPS        float64        `json:"write_iops"`
-	WriteBytesPerSec float64        `json:"write_bytes_per_second"`
-	ReadLatencyNS    latencyReport  `json:"read_latency_ns"`
-	Depth            int            `json:"depth"`
-	DepthMean        float64        `json:"depth_mean"`
-	DirectIO         bool           `json:"direct_io"`
-	Device           string         `json:"device"`
-	FileSystem       string         `json:"file_system"`
-	Health           string         `json:"health"`
-	ElapsedNS        int64          `json:"elapsed_ns"`
-	LagMaxNS         int64          `json:"lag_max_ns"`
-	Verdict          *verdictReport `json:"verdict,omitempty"`
+	Type             string         `json:"type"`                   // replay
+	Requests         uint64         `json:"requests"`               // requests done
+	BlockRefs        uint64         `json:"block_refs"`             // blocks that the requests name
+	Hits             uint64         `json:"hits"`                   // of those, read from the store
+	HitRatio         float64        `json:"hit_ratio"`              // hits per block_refs
+	PrefixHits       uint64         `json:"prefix_hits"`            // hits before the first miss of a request
+	PrefixHitRatio   float64        `json:"prefix_hit_ratio"`       // prefix_hits per block_refs
+	Reads            uint64         `json:"reads"`                  // blocks read
+	Writes           uint64         `json:"writes"`                 // blocks stored
+	Present          uint64         `json:"present"`                // puts of a block that was there
+	Dropped          uint64         `json:"dropped"`                // puts refused or failed
+	DropCause        string         `json:"drop_cause,omitempty"`   // of the first one
+	Evicted          uint64         `json:"evicted"`                // blocks that made room
+	Slots            int            `json:"slots"`                  // blocks that fit
+	BlockBytes       int            `json:"block_bytes"`            // size of a block
+	WrongBytes       uint64         `json:"wrong_bytes"`            // blocks with any wrong byte
+	Corrupt          uint64         `json:"corrupt"`                // blocks whose checksum failed
+	Lost             uint64         `json:"lost"`                   // blocks newer than the last sync before an unclean stop
+	MissedAfterMatch uint64         `json:"missed_after_match"`     // blocks that were there at the look-up and not at the read
+	MissCause        string         `json:"miss_cause,omitempty"`   // of the first one
+	BusyReads        uint64         `json:"busy_reads"`             // reads refused because a queue was full
+	ReadErrors       uint64         `json:"read_errors"`            // I/O errors
+	WriteErrors      uint64         `json:"write_errors"`           // I/O errors
+	ReadIOPS         float64        `json:"read_iops"`              // blocks read per second of reading
+	ReadBytesPerSec  float64        `json:"read_bytes_per_second"`  // of reading
+	WriteIOPS        float64        `json:"write_iops"`             // blocks stored per second of putting
+	WriteBytesPerSec float64        `json:"write_bytes_per_second"` // of putting
+	ReadLatencyNS    latencyReport  `json:"read_latency_ns"`        // of one block, from call to verified
+	Depth            int            `json:"depth"`                  // most blocks read at once
+	DepthMean        float64        `json:"depth_mean"`             // blocks being read, on average
+	DirectIO         bool           `json:"direct_io"`              // past the page cache
+	Device           string         `json:"device"`                 // how transfers are made
+	FileSystem       string         `json:"file_system"`            // as statfs names it
+	Health           string         `json:"health"`                 // of the store at the end
+	ElapsedNS        int64          `json:"elapsed_ns"`             // of the whole run
+	LagMaxNS         int64          `json:"lag_max_ns"`             // most that a request began behind the trace
+	Verdict          *verdictReport `json:"verdict,omitempty"`      // with --budget
 
 	damaged bool
 	verdict fio.Verdict
@@ -57,25 +57,25 @@ type replayReport struct {
 
 // latencyReport is all zero without samples.
 type latencyReport struct {
-	Samples uint64 `json:"samples"`
-	Min     int64  `json:"min"`
-	P50     int64  `json:"p50"`
-	P90     int64  `json:"p90"`
-	P99     int64  `json:"p99"`
-	P999    int64  `json:"p99_9"`
-	Max     int64  `json:"max"`
+	Samples uint64 `json:"samples"` // reads measured
+	Min     int64  `json:"min"`     // the fastest
+	P50     int64  `json:"p50"`     // half of the reads are no slower
+	P90     int64  `json:"p90"`     // nine of ten
+	P99     int64  `json:"p99"`     // 99 of 100
+	P999    int64  `json:"p99_9"`   // 999 of 1000
+	Max     int64  `json:"max"`     // the slowest
 }
 
 type verdictReport struct {
-	Judgement  string  `json:"judgement"` // pass, over budget, cannot judge
-	BudgetNS   int64   `json:"budget_ns"`
-	P99NS      int64   `json:"p99_ns"`
-	LowNS      int64   `json:"p99_low_ns"`
-	HighNS     int64   `json:"p99_high_ns"`
-	Confidence float64 `json:"confidence"`
-	Samples    uint64  `json:"samples"`
-	MarginNS   int64   `json:"margin_ns"`
-	Reason     string  `json:"reason"`
+	Judgement  string  `json:"judgement"`   // pass, over budget, cannot judge
+	BudgetNS   int64   `json:"budget_ns"`   // of --budget
+	P99NS      int64   `json:"p99_ns"`      // of the reads
+	LowNS      int64   `json:"p99_low_ns"`  // lower end of its interval
+	HighNS     int64   `json:"p99_high_ns"` // upper end of its interval
+	Confidence float64 `json:"confidence"`  // of the interval
+	Samples    uint64  `json:"samples"`     // reads measured
+	MarginNS   int64   `json:"margin_ns"`   // budget less P99
+	Reason     string  `json:"reason"`      // the verdict in words
 }
 
 func newReport(r *replay.Result, budget time.Duration) *replayReport {
