@@ -1,7 +1,8 @@
-# Spillway. `make` alone lists the targets. Variables, set as in `make bench BENCH=Get`:
+# Spillway. `make` alone lists the targets. Variables, set as in `make bench-go BENCH=Get`:
 #   GO        the go command                                  (go)
-#   PKG       packages for test-long, bench and fuzz          (./...)
+#   PKG       packages for test-long, bench-go and fuzz       (./...)
 #   BENCH     which benchmarks run, a regular expression      (.)
+#   BENCHFLAGS  flags of the comparison with fio, as in BENCHFLAGS='-pairs 30 -json out.json'
 #   COUNT     how often each benchmark runs                   (1; benchstat wants 10)
 #   FUZZTIME  how long each fuzz target runs                  (10s)
 #   DEMOTIME  how long the demo's replay runs                 (20s)
@@ -19,7 +20,7 @@ TIMEOUT  ?= 4h
 RACED := ./engine/... ./wal/... ./cmd/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long test-integration bench fuzz lint fmt check clean
+.PHONY: help build demo test test-long test-integration bench bench-go fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,7 +46,10 @@ test-long: ## hours: long histories and crash loops, then again able to plant bu
 test-integration: ## whole-system tests only, never from the cache
 	$(GO) test -count=1 ./integration/...
 
-bench: ## Go benchmarks, in benchstat's format
+bench: build ## the store against fio on this drive: 10 minutes, best on a quiet machine
+	$(GO) run ./integration/bench -spillway bin/spillway $(BENCHFLAGS)
+
+bench-go: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
 
 fuzz: ## every fuzz target for FUZZTIME
