@@ -58,12 +58,12 @@ var exits = map[string]func(string) bool{
 	"log":                   func(name string) bool { return strings.HasPrefix(name, "Fatal") },
 }
 
-// checkExits lets only main.go of a command end the process. Tests may: some of
-// them are the victim of a kill.
+// checkExits lets only main.go of a command, or of a program of the integration
+// tests, end the process. Tests may: some of them are the victim of a kill.
 func checkExits(t *Tree) []Finding {
 	var found []Finding
 	for f := range t.goFiles {
-		if f.Test() || (within(f.Dir(), "cmd") && path.Base(f.Path) == "main.go") {
+		if f.Test() || programMain(f) {
 			continue
 		}
 		for p, ends := range exits {
@@ -76,4 +76,9 @@ func checkExits(t *Tree) []Finding {
 		}
 	}
 	return found
+}
+
+// programMain reports whether f is the main.go of a program.
+func programMain(f *File) bool {
+	return path.Base(f.Path) == "main.go" && f.AST.Name.Name == "main" && (within(f.Dir(), "cmd") || within(f.Dir(), "integration"))
 }
