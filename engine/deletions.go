@@ -104,6 +104,11 @@ func (s *Store) openDeletions() (sound bool, err error) {
 	switch {
 	case err == nil:
 		d.want, d.durable = position, position
+		// A killed process may have left it in the drive's cache only.
+		err = errors.Join(device.Do(s.dev, &device.Op{Kind: device.Sync, File: d.file}), s.dev.SyncDir())
+		if err != nil {
+			return false, fmt.Errorf("sync %s: %w", deletionsName, err)
+		}
 		return true, nil
 	case errors.Is(err, ErrVersion):
 		return false, err

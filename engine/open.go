@@ -135,6 +135,9 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		s.namespaces = append(s.namespaces, ns)
 	}
 	s.keepBallast()
+	if err := adoptIndex(indexFS, indexDir); err != nil {
+		return err
+	}
 	if s.index, err = openIndex(indexFS, indexDir, s.log); err != nil {
 		return err
 	}
