@@ -75,8 +75,10 @@ func openDir(dir string, o Options, setup ringSetup) (Device, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	made := false
 	if o.Create {
-		if err := makeDir(dir); err != nil {
+		var err error
+		if made, err = makeDir(dir); err != nil {
 			return nil, err
 		}
 	}
@@ -89,6 +91,9 @@ func openDir(dir string, o Options, setup ringSetup) (Device, error) {
 	}
 	if err != nil {
 		d.release()
+		if made {
+			_ = os.Remove(dir) // unless the lock file is in it already
+		}
 		return nil, err
 	}
 	d.startWorkers()
@@ -197,23 +202,23 @@ func (d *psync) Space() (Space, error) {
 }
 
 // makeDir makes dir durably unless it exists.
-func makeDir(dir string) error {
-	err := os.Mkdir(dir, 0o750)
+func makeDir(dir string) (made bool, err error) {
+	err = os.Mkdir(dir, 0o750)
 	if os.IsExist(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("device: %w", err)
+		return false, fmt.Errorf("device: %w", err)
 	}
 	parent, err := os.Open(filepath.Dir(filepath.Clean(dir)))
 	if err != nil {
-		return fmt.Errorf("device: %w", err)
+		return true, fmt.Errorf("device: %w", err)
 	}
 	defer parent.Close()
 	if err := parent.Sync(); err != nil {
-		return fmt.Errorf("device: %w", err)
+		return true, fmt.Errorf("device: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 // raiseFileLimit lifts the soft limit of open files to the hard one. Should it
