@@ -180,7 +180,7 @@ func (w *worker) putAnswer(space int, b Block, it *engine.PutItem, done Kind) er
 			return fmt.Errorf("put of %v found a block that was never put", b)
 		}
 		b.Version = old
-	case w.c.Pressure && it.Status == engine.Dropped && errors.Is(it.Err, engine.ErrNoSpace):
+	case it.Status == engine.Dropped && (w.c.Pressure && errors.Is(it.Err, engine.ErrNoSpace) || errors.Is(it.Err, engine.ErrSick)):
 		return w.tell(PutDropped, space, b)
 	default:
 		return fmt.Errorf("put of %v answered %v: %w", b, it.Status, it.Err)
@@ -195,6 +195,7 @@ func (w *worker) get(space int) error {
 		want, had := w.known[space][key]
 		got, found, err := w.read(space, key)
 		switch {
+		case errors.Is(err, engine.ErrSick): // a drive slower than usual; nothing is said about the block
 		case err != nil:
 			return err
 		case found && !had:
