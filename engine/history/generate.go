@@ -93,7 +93,14 @@ func (g *generator) config(c *Config) {
 	if g.h.Mode == Errors && g.chance(30) {
 		c.DiskBytes = c.CapacityBytes + int64(g.rng.IntN(300<<10))
 	}
+	if g.h.Mode == Deadlines && g.chance(60) { // so that slots are used again while slow reads last
+		c.CapacityBytes = capacityFor(pick(g, 2, 3))
+	}
 	g.busy = pick(g, 4, 10, 20, 40)
+	if g.chance(30) { // so that the log goes through several of its files
+		c.KeyBytes, g.busy = 1000, 40
+		c.SyncInterval = pick(g, 5*time.Millisecond, 50*time.Millisecond)
+	}
 	g.deadlines = g.h.Mode == Deadlines || g.h.Mode == Clients || g.chance(20)
 	g.longChains = g.chance(30)
 	g.bounces = pick(g, 10, 50)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,25 +66,42 @@ func TestHistories(t *testing.T) {
 		return
 	}
 	first, n := histories(t)
+	var mu sync.Mutex
 	var sum history.Figures
 	perMode := map[history.Mode]int{}
 	start := time.Now()
-	for seed := first; seed < first+uint64(n); seed++ {
-		h := history.Generate(seed, limits())
-		if os.Getenv("SPILLWAY_TRACE") != "" {
-			fmt.Fprintf(os.Stderr, "history %d (%s)\n", seed, h.Mode)
+	t.Run("all", func(t *testing.T) {
+		shards := min(runtime.GOMAXPROCS(0), n)
+		for shard := range shards {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for seed := first + uint64(shard); seed < first+uint64(n); seed += uint64(shards) {
+					h := history.Generate(seed, limits())
+					figures := run(t, h)
+					mu.Lock()
+					add(&sum, figures)
+					perMode[h.Mode]++
+					mu.Unlock()
+				}
+			})
 		}
-		res := history.Run(t, h)
-		if res.Err != nil {
-			report(t, h, res.Err)
-		}
-		add(&sum, res.Figures)
-		perMode[h.Mode]++
-	}
+	})
 	t.Logf("%d histories in %v: %v; %+v", n, time.Since(start).Round(time.Second), perMode, sum)
 	if n >= 40 && (sum.Hits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Evicted == 0 || sum.Crashes == 0 || sum.Injected == 0) {
 		t.Errorf("the histories are too tame: %+v", sum)
 	}
+}
+
+// run runs one history and fails the test if it breaks a promise.
+func run(t *testing.T, h *history.History) history.Figures {
+	if os.Getenv("SPILLWAY_TRACE") != "" {
+		fmt.Fprintf(os.Stderr, "history %d (%s)\n", h.Seed, h.Mode)
+	}
+	res := history.Run(t, h)
+	if res.Err != nil {
+		report(t, h, res.Err)
+	}
+	return res.Figures
 }
 
 func add(sum *history.Figures, f history.Figures) {

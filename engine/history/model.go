@@ -66,15 +66,16 @@ type blockState struct {
 type model struct {
 	excuse excuses
 
-	mu       sync.Mutex
-	tick     uint64
-	puts     []*put // by number-1
-	blocks   map[block]*blockState
-	drops    map[int][]erasure // by namespace
-	leases   []*lease          // of this life
-	lost     int               // acknowledged blocks that were missing
-	readOnly uint64            // when a client was told so in this life
-	checked  Figures
+	mu        sync.Mutex
+	tick      uint64
+	puts      []*put // by number-1
+	blocks    map[block]*blockState
+	drops     map[int][]erasure // by namespace
+	leases    []*lease          // of this life
+	lifeBegan uint64
+	lost      int    // acknowledged blocks that were missing
+	readOnly  uint64 // when a client was told so in this life
+	checked   Figures
 }
 
 // Figures count what a history has done.

@@ -226,7 +226,7 @@ func (r *runner) closeLife(lf *life, l *Life, idle <-chan struct{}, syncEIO uint
 	if err != nil && !r.model.excuse.trouble && !r.model.excuse.damage {
 		r.fail("Close: %w", err)
 	}
-	r.model.endLife(Close, err == nil, r.h.Config.windowOf(Kill))
+	r.model.endLife(err == nil, r.h.Config.windowOf(Kill))
 }
 
 // crash ends a life without a word to the store, then buries its goroutines.
@@ -240,7 +240,7 @@ func (r *runner) crash(lf *life, l *Life) {
 	r.log.printf("%s", l.End)
 	r.die(l)
 	close(lf.over)
-	r.model.endLife(l.End, false, r.h.Config.windowOf(l.End))
+	r.model.endLife(false, r.h.Config.windowOf(l.End))
 	_ = r.closeStore(lf)
 }
 

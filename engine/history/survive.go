@@ -42,23 +42,45 @@ func (h *History) excuses() (e excuses) {
 }
 
 // endLife drops the acknowledgements that the end of a life may take back.
-// Those that stay are durable from now on: a start makes durable what it finds.
-func (m *model) endLife(end End, clean bool, window time.Duration) {
+func (m *model) endLife(clean bool, window time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
+	m.keepLocked(func(a *ack) bool {
+		old := !m.excuse.slow && !m.excuse.trouble && now.Sub(a.at) > window
+		a.durable = a.durable || clean
+		return a.durable || old
+	})
+	m.leases, m.readOnly = nil, 0
+}
+
+// endOpening is the end of a process that died before its store was open: it
+// has made nothing durable.
+func (m *model) endOpening(end End) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keepLocked(func(a *ack) bool { return a.durable || end == Kill })
+}
+
+// opened begins a life: a start makes durable what it finds.
+func (m *model) opened() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keepLocked(func(a *ack) bool { a.durable = true; return true })
+	m.tick++
+	m.lifeBegan = m.tick
+}
+
+func (m *model) keepLocked(keep func(*ack) bool) {
 	for _, s := range m.blocks {
 		kept := s.acks[:0]
 		for _, a := range s.acks {
-			old := !m.excuse.slow && !m.excuse.trouble && now.Sub(a.at) > window
-			if a.durable || clean || old {
-				a.durable = true
+			if keep(&a) {
 				kept = append(kept, a)
 			}
 		}
 		s.acks = kept
 	}
-	m.leases, m.readOnly = nil, 0
 }
 
 // windowOf is how old a relaxed put is when it survives an end of a life.
@@ -71,9 +93,22 @@ func (c *Config) windowOf(end End) time.Duration {
 	return logWriteInterval + slack
 }
 
+// addLease registers a lease. Blocks that nobody has put in this life
+// are left out: an unclean stop may have cost their bytes, and damage outranks a
+// lease.
 func (m *model) addLease(l *lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	kept := l.blocks[:0]
+	for _, b := range l.blocks {
+		for _, a := range m.stateLocked(b).acks {
+			if a.begin > m.lifeBegan && a.end < l.begin {
+				kept = append(kept, b)
+				break
+			}
+		}
+	}
+	l.blocks = kept
 	m.leases = append(m.leases, l)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/device"
 )
 
 // put stores the blocks of op and judges the answers.
@@ -218,6 +219,9 @@ func (c *client) judgeMiss(it *engine.GetItem, b block, begin uint64, behind boo
 	}
 	if errors.Is(it.Err, engine.ErrSick) && (e.slow || e.trouble || e.damage) {
 		return
+	}
+	if errors.Is(it.Err, device.ErrClosed) {
+		it.Err = nil // its segment left the store before the read began
 	}
 	// After a power cut blocks may be lost; that none is called torn, checkStat sees.
 	if it.Err != nil && !e.damage && !e.trouble && !e.meddled && !c.r.hadPowerCut(c.lf.number) {
