@@ -51,7 +51,7 @@ const (
 
 // Fault is one thing that a check found.
 type Fault struct {
-	Severity Severity `json:"severity"`
+	Severity Severity `json:"severity"`          // damage or notice
 	File     string   `json:"file"`              // in the directory
 	Segment  uint32   `json:"segment,omitempty"` // its number, if a segment is concerned
 	Slot     *uint32  `json:"slot,omitempty"`    // if one slot is
@@ -70,20 +70,20 @@ type CheckProgress struct {
 
 // CheckReport sums a check up.
 type CheckReport struct {
-	StoreID  string `json:"store_id,omitempty"`
-	Clean    bool   `json:"clean"`    // the store was closed, not killed
-	Segments int    `json:"segments"` // sound ones
-	LogFiles int    `json:"log_files"`
-	Blocks   int    `json:"blocks"` // that index and log name
-	Read     int    `json:"read"`   // of them, read and proven or found damaged
+	StoreID  string `json:"store_id,omitempty"` // from the store file
+	Clean    bool   `json:"clean"`              // the store was closed, not killed
+	Segments int    `json:"segments"`           // sound ones
+	LogFiles int    `json:"log_files"`          // spare ones included
+	Blocks   int    `json:"blocks"`             // that index and log name
+	Read     int    `json:"read"`               // of them, read and proven or found damaged
 	// Lost blocks were put after the last sync before a power cut, and it took
 	// them. That is no damage.
 	Lost    int            `json:"lost"`
-	Bytes   int64          `json:"bytes"` // of blocks read
-	Damage  int            `json:"damage"`
-	Notices int            `json:"notices"`
-	Elapsed time.Duration  `json:"elapsed_ns"`
-	Rebuilt *RebuildReport `json:"rebuilt,omitempty"`
+	Bytes   int64          `json:"bytes"`             // of blocks read
+	Damage  int            `json:"damage"`            // faults that are damage
+	Notices int            `json:"notices"`           // faults that are not
+	Elapsed time.Duration  `json:"elapsed_ns"`        // how long it took
+	Rebuilt *RebuildReport `json:"rebuilt,omitempty"` // if a rebuild was asked for
 }
 
 // RebuildReport sums a rebuild of the index up.
@@ -94,8 +94,8 @@ type RebuildReport struct {
 	// GivenUp are names that were not used: a deletion of which nothing is known
 	// any more may have named them.
 	GivenUp int           `json:"given_up"`
-	Bytes   int64         `json:"bytes"` // of blocks read
-	Elapsed time.Duration `json:"elapsed_ns"`
+	Bytes   int64         `json:"bytes"`      // of blocks read
+	Elapsed time.Duration `json:"elapsed_ns"` // how long it took
 	// OldIndex is the folder that the old index was moved to; empty: there was none.
 	OldIndex string `json:"old_index,omitempty"`
 }

@@ -20,6 +20,7 @@ type cli struct {
 	Stat       statCmd       `cmd:"" help:"Show a store's state."`
 	Ns         nsCmd         `cmd:"" help:"List, limit or drop namespaces."`
 	Scrub      scrubCmd      `cmd:"" help:"Read and prove every block of a store; bad ones become misses."`
+	Check      checkCmd      `cmd:"" help:"Check every byte of a store that is not open, and rebuild its index."`
 	Inspect    inspectCmd    `cmd:"" help:"Decode the files of a store, in use or not; never writes."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what is wrong with a directory and its machine, and what mends it."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`

@@ -62,7 +62,7 @@ var remedies = []struct {
 	{engine.ErrVersion, exitError, "use the version of spillway that wrote it, or another directory"},
 	{engine.ErrInUse, exitError, "stop that process, wait for it, or give --lock-wait more time"},
 	{engine.ErrNotFound, exitError, "spillway ns list shows the namespaces"},
-	{engine.ErrCorrupt, exitDamage, "the blocks can be computed again: remove the directory and start over"},
+	{engine.ErrCorrupt, exitDamage, "spillway check lists the damage and --rebuild makes a damaged index anew; else remove the directory: blocks can be computed again"},
 	{engine.ErrReadOnly, exitError, "look at the drive and at the system's log, then open the store again"},
 	{engine.ErrNoSpace, exitError, "raise --capacity or the quota, or free room on the file system"},
 	{errReadOnlyFS, exitError, "mount the file system for writing, or give another directory"},

@@ -17,7 +17,7 @@ type lsCmd struct {
 
 // entryJSON is one block of a listing.
 type entryJSON struct {
-	Key      string `json:"key"`      // as text or hex:...
+	Key      string `json:"key"`      // as text or hex:...; empty if it is lost
 	Group    uint32 `json:"group"`    // cache group of the key
 	Depth    uint32 `json:"depth"`    // in the chain, root 0
 	Position uint64 `json:"position"` // log position of its put
@@ -64,6 +64,9 @@ func (c *lsCmd) run(_ context.Context, st *state) error {
 	}
 	rows := [][]string{{"KEY", "GROUP", "DEPTH", "POSITION", "PLACE"}}
 	for _, e := range entries {
+		if e.Key == "" { // a rebuild could not name it
+			e.Key = "(key lost)"
+		}
 		rows = append(rows, []string{e.Key, fmt.Sprint(e.Group), fmt.Sprint(e.Depth), strconv.FormatUint(e.Position, 10), e.Place})
 	}
 	if err := table(st.stdout, rows); err != nil {
