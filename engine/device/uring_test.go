@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -670,6 +671,28 @@ func TestShortFile(t *testing.T) {
 	if err := device.Do(d, past); !errors.Is(err, io.ErrUnexpectedEOF) || past.N != 2*4096 {
 		t.Errorf("N = %d, %v", past.N, err)
 	}
+	closeFile(t, f)
+	closeDevice(t, d)
+}
+
+// TestRegisterHuge registers more than one buffer can be; it pins 1 GiB.
+func TestRegisterHuge(t *testing.T) {
+	if os.Getenv("SPILLWAY_LONG") != "1" || testing.Short() {
+		t.Skip("set SPILLWAY_LONG=1 to pin more than 1 GiB")
+	}
+	d := openRing(t, device.Options{}, device.SetUp{})
+	f := ringFile(t, d, 8)
+	mem := mapped(t, iouring.BufferBytesMax+2<<20)
+	release, err := d.(device.MemoryRegistrar).RegisterMemory(mem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for offset, want := range map[int]bool{0: true, iouring.BufferBytesMax - 8192: true, iouring.BufferBytesMax - 4096: false, iouring.BufferBytesMax: true, len(mem) - 8192: true} {
+		if got := fixedRead(t, d, f, mem[offset:offset+8192]); got != want {
+			t.Errorf("at %d: fixed %v, want %v", offset, got, want)
+		}
+	}
+	release()
 	closeFile(t, f)
 	closeDevice(t, d)
 }
