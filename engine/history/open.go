@@ -101,6 +101,7 @@ func (r *runner) open(lf *life, l *Life) bool {
 		<-killed
 	}
 	if died {
+		r.disk.SetFaults(sim.Plan{})
 		r.model.endOpening(l.End)
 		if lf.store != nil {
 			_ = r.closeStore(lf)
@@ -152,9 +153,13 @@ func (r *runner) tryOpen(lf *life, l *Life) error {
 		lf.store = nil
 		return err
 	}
+	return lf.openSpaces(&r.h.Config)
+}
+
+func (lf *life) openSpaces(c *Config) error {
 	lf.spaces = nil
-	for i := range r.h.Config.Spaces {
-		ns, err := lf.store.Namespace(r.h.Config.Spaces[i].descriptor())
+	for i := range c.Spaces {
+		ns, err := lf.store.Namespace(c.Spaces[i].descriptor())
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,43 @@
+package history_test
+
+import (
+	"testing"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/history"
+)
+
+// TestTwins runs equal histories, of one client and without faults, on the
+// simulated disk and in real directories: they must be answered equally.
+func TestTwins(t *testing.T) {
+	n := uint64(8)
+	if raceEnabled || testing.Short() {
+		n = 2
+	}
+	for seed := uint64(1); seed <= n; seed++ {
+		h := history.Generate(seed, history.Limits{Mode: history.Calm, Calm: true})
+		want, err := history.Answers(t, h, history.Where{})
+		if err != nil || len(want) == 0 {
+			t.Fatalf("history %d on sim: %d answers, %v", seed, len(want), err)
+		}
+		for _, engine := range []string{device.EnginePsync, device.EngineAuto} {
+			got, err := history.Answers(t, h, history.Where{Dir: t.TempDir(), IOEngine: engine})
+			if err != nil {
+				t.Fatalf("history %d on %s: %v", seed, engine, err)
+			}
+			compare(t, seed, engine, want, got)
+		}
+	}
+}
+
+func compare(t *testing.T, seed uint64, engine string, want, got []string) {
+	t.Helper()
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
+			t.Fatalf("history %d, answer %d: sim %q, %s %q", seed, i, want[i], engine, got[i])
+		}
+	}
+	if len(want) != len(got) {
+		t.Fatalf("history %d: %d answers on sim, %d on %s", seed, len(want), len(got), engine)
+	}
+}
