@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -184,8 +185,9 @@ func (c *checker) run() error {
 	return nil
 }
 
-// fault reports one fault.
+// fault reports one fault, in one line.
 func (c *checker) fault(f Fault) {
+	f.What = strings.Join(strings.Fields(f.What), " ")
 	if f.Severity == Damage {
 		c.report.Damage++
 	} else {

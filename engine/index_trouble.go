@@ -141,7 +141,7 @@ func (ix *index) flush() error {
 	}
 	done, err := ix.db.AsyncFlush()
 	if err != nil {
-		return fmt.Errorf("index: flush: %w", err)
+		return fmt.Errorf("index: flush: %w", asCorrupt(err))
 	}
 	return ix.await(done)
 }
@@ -152,7 +152,7 @@ func (ix *index) await(done <-chan struct{}) error {
 	case <-done:
 		return nil
 	case err := <-ix.trouble.background:
-		return fmt.Errorf("index: flush: %w", err)
+		return fmt.Errorf("index: flush: %w", asCorrupt(err))
 	case <-ix.trouble.dead:
 		return errIndexFailed
 	}
