@@ -64,6 +64,7 @@ var remedies = []struct {
 	{engine.ErrNotFound, exitError, "spillway ns list shows the namespaces"},
 	{engine.ErrCorrupt, exitDamage, "spillway check lists the damage and --rebuild makes a damaged index anew; else remove the directory: blocks can be computed again"},
 	{engine.ErrReadOnly, exitError, "look at the drive and at the system's log, then open the store again"},
+	{engine.ErrSick, exitError, "look at the drive and at the system's log; a store in use goes on by itself when the drive is well"},
 	{engine.ErrNoSpace, exitError, "raise --capacity or the quota, or free room on the file system"},
 	{errReadOnlyFS, exitError, "mount the file system for writing, or give another directory"},
 	{errFullFS, exitError, "free room on the file system, or give a smaller --capacity"},

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // disk is one small file system in an image file, mounted on dir. The loop
@@ -61,7 +62,14 @@ func (d *disk) mount(t *testing.T, options string) {
 func (d *disk) unmount(t *testing.T) {
 	t.Helper()
 	d.mounted = false
-	out, err := exec.Command("umount", d.dir).CombinedOutput()
+	var out []byte
+	var err error
+	for range 100 { // the kernel lets go of a ring's files a moment after its end
+		if out, err = exec.Command("umount", d.dir).CombinedOutput(); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err != nil {
 		t.Errorf("umount %s: %v: %s; this process has open: %v", d.dir, err, out, openBelow(t, d.dir))
 		shell(t, "umount", "--lazy", d.dir)

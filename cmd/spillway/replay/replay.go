@@ -61,8 +61,8 @@ const (
 
 // Run replays src into ns of store. The result is valid, for the requests done
 // so far, even with an error: of the trace (*trace.Error), of a call of the
-// store, engine.ErrReadOnly when the store stopped taking writes, or
-// ErrInterrupted. Damage is no error: it is counted in the result.
+// store, engine.ErrReadOnly or engine.ErrSick when the store stopped taking
+// writes, or ErrInterrupted. Damage is no error: it is counted in the result.
 func Run(ctx context.Context, store *engine.Store, ns *engine.Namespace, src trace.Source, c Config) (*Result, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -222,7 +222,7 @@ func (r *runner) put(keys []engine.Key, ids []uint64, depth int) error {
 			if r.result.DropCause == nil {
 				r.result.DropCause = p.Err
 			}
-			if errors.Is(p.Err, engine.ErrReadOnly) {
+			if errors.Is(p.Err, engine.ErrReadOnly) || errors.Is(p.Err, engine.ErrSick) {
 				return p.Err
 			}
 		}
