@@ -41,7 +41,7 @@ func histories(t *testing.T) (first uint64, n int) {
 	first = firstSeed
 	n = 300
 	if raceEnabled || testing.Short() {
-		n = 40
+		n = 25
 	}
 	if os.Getenv("SPILLWAY_LONG") != "" {
 		first, n = 1_000_000, 12_000
@@ -87,7 +87,7 @@ func TestHistories(t *testing.T) {
 		}
 	})
 	t.Logf("%d histories in %v: %v; %+v", n, time.Since(start).Round(time.Second), perMode, sum)
-	if n >= 40 && (sum.Hits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Evicted == 0 || sum.Crashes == 0 || sum.Injected == 0) {
+	if n >= 25 && (sum.Hits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Evicted == 0 || sum.Crashes == 0 || sum.Injected == 0) {
 		t.Errorf("the histories are too tame: %+v", sum)
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spillway-kv/spillway/engine/device/sim"
 )
 
 // Bounds of virtual time. A call with a deadline must be back by then; the
@@ -108,3 +111,51 @@ func (l storeLog) Handle(_ context.Context, rec slog.Record) error {
 
 func (l storeLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l storeLog) WithGroup(string) slog.Handler      { return l }
+
+// watch looks for calls that do not return.
+func (r *runner) watch(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(10 * time.Second):
+		}
+		what := r.calls.overdue(r.model.excuse.slow)
+		if what == "" {
+			continue
+		}
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		r.fail("HANG: %s\n%s", what, stacks)
+		r.disk.SetFaults(sim.Plan{})
+		r.disk.Kill()
+		time.Sleep(1000 * time.Second)
+		if r.calls.overdue(true) != "" {
+			panic(fmt.Sprintf("history %d (%s): %s, not even after a kill\n%s", r.h.Seed, r.h.Mode, what, stacks))
+		}
+	}
+}
+
+// logBook keeps the last lines.
+type logBook struct {
+	mu    sync.Mutex
+	start time.Time
+	lines []string
+}
+
+func newLogBook() *logBook { return &logBook{start: time.Now()} }
+
+func (b *logBook) printf(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.lines) > 400 {
+		b.lines = append(b.lines[:0], b.lines[200:]...)
+	}
+	b.lines = append(b.lines, fmt.Sprintf("%-12v ", time.Since(b.start))+fmt.Sprintf(format, args...))
+}
+
+func (b *logBook) tail() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Join(b.lines, "\n")
+}
