@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,20 +14,28 @@ import (
 
 // facts say where the numbers come from.
 type facts struct {
-	Kernel      string `json:"kernel"`
-	FileSystem  string `json:"file_system"`
-	DirectIO    bool   `json:"direct_io"`
-	StoreDevice string `json:"store_device"`
-	CPU         string `json:"cpu"`
-	Cores       int    `json:"cores"`
-	Memory      string `json:"memory"`
-	Drive       string `json:"drive"`
-	Fio         string `json:"fio"`
-	Go          string `json:"go"`
+	Kernel      string  `json:"kernel"`
+	FileSystem  string  `json:"file_system"`
+	DirectIO    bool    `json:"direct_io"`
+	StoreDevice string  `json:"store_device"`
+	CPU         string  `json:"cpu"`
+	Cores       int     `json:"cores"`
+	Memory      string  `json:"memory"`
+	Drive       string  `json:"drive"`
+	LoadAverage float64 `json:"load_average"` // before the first item
+	Fio         string  `json:"fio"`
+	Go          string  `json:"go"`
 }
 
-func factsOf(dir string, st engine.Stat) facts {
-	return facts{
+// factsOf asks the system, and a small store in dir.
+func factsOf(ctx context.Context, dir string) (facts, error) {
+	probe := filepath.Join(dir, "probe")
+	s, err := engine.Open(engine.Options{Dir: probe, CapacityBytes: 256 << 20})
+	if err != nil {
+		return facts{}, err
+	}
+	st := s.Stat()
+	f := facts{
 		Kernel:      firstLine("/proc/sys/kernel/osrelease"),
 		FileSystem:  st.FileSystem,
 		DirectIO:    st.DirectIO,
@@ -34,10 +43,17 @@ func factsOf(dir string, st engine.Stat) facts {
 		CPU:         field("/proc/cpuinfo", "model name"),
 		Cores:       runtime.NumCPU(),
 		Memory:      field("/proc/meminfo", "MemTotal"),
-		Drive:       driveOf(dir),
-		Fio:         output("fio", "--version"),
+		Drive:       driveOf(ctx, dir),
+		LoadAverage: loadAverage(),
+		Fio:         output(ctx, "fio", "--version"),
 		Go:          runtime.Version(),
 	}
+	return f, errors.Join(s.Close(), os.RemoveAll(probe))
+}
+
+func (f facts) String() string {
+	return fmt.Sprintf("Kernel %s, %s, direct I/O %t, store on %s; %s, %d cores, memory %s; drive %s; load average %.1f before the first item; %s, %s.",
+		f.Kernel, f.FileSystem, f.DirectIO, f.StoreDevice, f.CPU, f.Cores, f.Memory, f.Drive, f.LoadAverage, f.Fio, f.Go)
 }
 
 func firstLine(path string) string {
@@ -60,17 +76,22 @@ func field(path, name string) string {
 	return "unknown"
 }
 
-func output(name string, args ...string) string {
-	out, err := exec.Command(name, args...).Output()
+func output(ctx context.Context, name string, args ...string) string {
+	out, err := command(ctx, name, args...)
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(out))
+	return out
+}
+
+// commit names the source, with a mark if it was changed.
+func commit(ctx context.Context) string {
+	return output(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 }
 
 // driveOf names the block device below dir, with its model where it has one.
-func driveOf(dir string) string {
-	source := output("findmnt", "-no", "SOURCE", "-T", dir)
+func driveOf(ctx context.Context, dir string) string {
+	source := output(ctx, "findmnt", "-no", "SOURCE", "-T", dir)
 	name := filepath.Base(source)
 	model := firstLine(filepath.Join("/sys/class/block", name, "device/model"))
 	kind := map[string]string{"0": "not rotational", "1": "said to be rotational"}[firstLine(filepath.Join("/sys/class/block", name, "queue/rotational"))]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 
 func findFio() error {
@@ -18,66 +22,116 @@ func findFio() error {
 	return nil
 }
 
-// sample is what one run measured.
-type sample struct {
-	IOPS  float64 `json:"iops"`
-	P50NS float64 `json:"p50_ns"`
-	P99NS float64 `json:"p99_ns"`
-}
-
-// writeFile makes the plain file that fio reads: whole, written, synced.
-func writeFile(dir string, sizeBytes int64) (path string, err error) {
+// plain is the file that fio works on: whole, written, synced.
+func plain(dir string, sizeBytes int64) (path string, err error) {
 	path = filepath.Join(dir, "plain")
 	f, err := os.Create(path)
 	if err != nil {
 		return "", err
 	}
 	data := make([]byte, 1<<20)
+	work.Scramble(data, 1)
 	for written := int64(0); written < sizeBytes && err == nil; written += int64(len(data)) {
-		fill(data, uint64(written))
+		data[0]++
 		_, err = f.Write(data[:min(int64(len(data)), sizeBytes-written)])
 	}
 	return path, errors.Join(err, f.Sync(), f.Close())
 }
 
-// runFio reads whole blocks at random, past the page cache.
-func runFio(c config, file, engine string, depth int, seed int) (sample, error) {
-	args := []string{"--name=read", "--filename=" + file, fmt.Sprintf("--size=%d", c.sizeBytes), fmt.Sprintf("--bs=%d", c.blockBytes),
-		"--rw=randread", "--direct=1", "--ioengine=" + engine, "--thread", "--group_reporting", "--time_based",
-		fmt.Sprintf("--runtime=%d", c.runtime/time.Second), "--randrepeat=0", fmt.Sprintf("--randseed=%d", seed), "--norandommap", "--output-format=json"}
-	if engine == "psync" { // one read at a time per thread
-		args = append(args, fmt.Sprintf("--numjobs=%d", depth))
+// fioRun is one run of fio.
+type fioRun struct {
+	file       string
+	sizeBytes  int64
+	engine     string // psync: one thread per call at once; io_uring: one queue
+	rw         string // randread, randwrite, randrw with 70 % reads
+	blockBytes int
+	depth      int
+	runtime    time.Duration
+	seed       int
+	operations int // stop after so many; 0: with the time
+}
+
+func (f *fioRun) args() []string {
+	args := []string{"--name=bench", "--filename=" + f.file, fmt.Sprintf("--size=%d", f.sizeBytes), fmt.Sprintf("--bs=%d", f.blockBytes),
+		"--rw=" + f.rw, "--rwmixread=70", "--direct=1", "--ioengine=" + f.engine, "--thread", "--group_reporting", "--randrepeat=0", fmt.Sprintf("--randseed=%d", f.seed), "--norandommap",
+		"--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99:99.9", "--output-format=json"}
+	if f.engine == "psync" {
+		args = append(args, fmt.Sprintf("--numjobs=%d", f.depth))
 	} else {
-		args = append(args, fmt.Sprintf("--iodepth=%d", depth))
+		args = append(args, fmt.Sprintf("--iodepth=%d", f.depth))
 	}
+	if f.operations > 0 {
+		return append(args, fmt.Sprintf("--number_ios=%d", f.operations))
+	}
+	return append(args, "--time_based", fmt.Sprintf("--runtime=%d", f.runtime/time.Second))
+}
+
+type fioSide struct {
+	IOPS    float64 `json:"iops"`
+	Total   float64 `json:"total_ios"`
+	Runtime float64 `json:"runtime"` // ms
+	Latency struct {
+		Percentile map[string]float64 `json:"percentile"`
+	} `json:"lat_ns"`
+}
+
+// run runs fio. CPU time is the process's, less startup: what a run of one
+// operation costs.
+func (f *fioRun) run(ctx context.Context, startup float64) (s work.Sample, err error) {
 	var stderr bytes.Buffer
-	cmd := exec.Command("fio", args...)
+	cmd := exec.CommandContext(ctx, "fio", f.args()...)
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return sample{}, fmt.Errorf("fio: %w: %s", err, stderr.String())
+		return s, fmt.Errorf("fio: %w: %s", err, stderr.String())
 	}
+	s, err = parseFio(out)
+	if err != nil {
+		return s, fmt.Errorf("%w: %s", err, stderr.String())
+	}
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	s.CPUSeconds = max(used.Seconds()-startup, 0)
+	return s, nil
+}
+
+func parseFio(out []byte) (s work.Sample, err error) {
 	var result struct {
-		Jobs []struct {
-			Read struct {
-				IOPS  float64 `json:"iops"`
-				Total int     `json:"total_ios"`
-				Clat  struct {
-					Percentile map[string]float64 `json:"percentile"`
-				} `json:"clat_ns"`
-			} `json:"read"`
-		} `json:"jobs"`
+		Jobs []struct{ Read, Write fioSide } `json:"jobs"`
 	}
 	start := bytes.IndexByte(out, '{') // warnings may stand before it
 	if start < 0 {
-		return sample{}, fmt.Errorf("fio printed no JSON: %s", out)
+		return s, fmt.Errorf("fio printed no JSON: %q", out)
 	}
 	if err := json.Unmarshal(out[start:], &result); err != nil {
-		return sample{}, fmt.Errorf("fio's JSON: %w", err)
+		return s, fmt.Errorf("fio's JSON: %w", err)
 	}
-	if len(result.Jobs) != 1 || result.Jobs[0].Read.Total == 0 {
-		return sample{}, fmt.Errorf("fio read nothing: %s%s", out, stderr.String())
+	if len(result.Jobs) != 1 || result.Jobs[0].Read.Total+result.Jobs[0].Write.Total == 0 {
+		return s, fmt.Errorf("fio did nothing: %q", out)
 	}
-	read := result.Jobs[0].Read
-	return sample{read.IOPS, read.Clat.Percentile["50.000000"], read.Clat.Percentile["99.000000"]}, nil
+	read, write := result.Jobs[0].Read, result.Jobs[0].Write
+	main := read
+	if read.Total == 0 {
+		main = write
+	}
+	s = work.Sample{Ops: read.Total + write.Total, Seconds: max(read.Runtime, write.Runtime) / 1000, IOPS: read.IOPS + write.IOPS,
+		P50NS: main.Latency.Percentile["50.000000"], P99NS: main.Latency.Percentile["99.000000"], P999NS: main.Latency.Percentile["99.900000"]}
+	if read.Total > 0 && write.Total > 0 {
+		s.Values = map[string]float64{"read_iops": read.IOPS, "write_iops": write.IOPS, "write_p99_ns": write.Latency.Percentile["99.000000"]}
+	}
+	return s, nil
+}
+
+// startup is the CPU time of fio around its operations: the median of runs of
+// one operation.
+func startup(ctx context.Context, f fioRun) (float64, error) {
+	f.operations, f.depth = 1, 1
+	var all []float64
+	for range 5 {
+		s, err := f.run(ctx, 0)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, s.CPUSeconds)
+	}
+	return spread.Median(all), nil
 }

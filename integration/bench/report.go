@@ -3,95 +3,156 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
+
+	"github.com/spillway-kv/spillway/integration/bench/spread"
 )
 
-// report is everything measured.
+// report is the JSON that is written: docs/benchmarks.md describes it.
 type report struct {
-	Date        string          `json:"date"`
-	Facts       facts           `json:"facts"`
-	Config      map[string]any  `json:"config"`
-	Comparisons []*comparison   `json:"comparisons"`
-	Replay      json.RawMessage `json:"replay,omitempty"`
+	Facts  facts          `json:"facts"`
+	Config map[string]any `json:"config"`
+	Items  []*item        `json:"items"`
 }
 
-func shown(c config) map[string]any {
-	return map[string]any{"size_bytes": c.sizeBytes, "block_bytes": c.blockBytes, "pairs": c.pairs, "runtime_s": c.runtime.Seconds()}
+// item is one line of the table of bars. Each carries its own date, commit and
+// load, since items can be measured one by one.
+type item struct {
+	Name           string          `json:"name"`
+	Title          string          `json:"title"`
+	Date           string          `json:"date"`
+	Commit         string          `json:"commit"`
+	Pairs          int             `json:"pairs"`
+	RuntimeSeconds float64         `json:"runtime_s"` // of one run
+	Seconds        float64         `json:"seconds"`   // that the item took
+	LoadAverage    spread.Spread   `json:"load_average"`
+	Notes          []string        `json:"notes"`
+	Rows           []row           `json:"rows"`
+	Sides          []sideMedians   `json:"sides,omitempty"`
+	Replay         json.RawMessage `json:"replay,omitempty"` // as the replay printed it
 }
 
-// replay runs generated chats through the binary and returns its JSON.
-func replay(c config, dir string) (json.RawMessage, error) {
-	if c.spillway == "" {
-		return nil, nil
+// row is one number: of ours against a reference, or, without one, by itself.
+type row struct {
+	Cell            string         `json:"cell"`
+	Measure         string         `json:"measure"`
+	Unit            string         `json:"unit"`
+	Ours            string         `json:"ours,omitempty"`
+	OursMedian      float64        `json:"ours_median"`
+	OursSpread      *spread.Spread `json:"ours_spread,omitempty"` // without a reference
+	Reference       string         `json:"reference,omitempty"`
+	ReferenceMedian float64        `json:"reference_median,omitempty"`
+	Ratio           *spread.Spread `json:"ratio,omitempty"`                 // ours over reference, in the same round
+	Self            *spread.Spread `json:"reference_over_itself,omitempty"` // its second run in a round over its first
+	Ratios          []float64      `json:"ratios,omitempty"`                // by round
+	Bar             *spread.Bar    `json:"bar,omitempty"`                   // none: reported only
+	Met             spread.Verdict `json:"met,omitempty"`
+}
+
+// sideMedians are the medians of one side in one cell.
+type sideMedians struct {
+	Cell       string  `json:"cell"`
+	BlockBytes int     `json:"block_bytes"`
+	Depth      int     `json:"depth"`
+	Side       string  `json:"side"`
+	IOPS       float64 `json:"iops"`
+	P50US      float64 `json:"p50_us"`
+	P99US      float64 `json:"p99_us"`
+	P999US     float64 `json:"p99_9_us"`
+	CPUPerIOUS float64 `json:"cpu_per_io_us"`
+}
+
+// single is a row without a reference.
+func single(cell, measure, unit string, values []float64, bar *spread.Bar) row {
+	s := spread.Of(rounded(values))
+	out := row{Cell: cell, Measure: measure, Unit: unit, OursMedian: s.Median, OursSpread: &s, Bar: bar}
+	if bar != nil {
+		out.Met = bar.Judge(s, nil)
 	}
-	cmd := exec.Command(c.spillway, "replay", "--generate", "--for", "10s", "--quiet", "--json", "--dir", filepath.Join(dir, "replay"),
-		"--capacity", "2GiB", "--block-bytes", fmt.Sprint(c.blockBytes))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+	return out
+}
+
+// rounded keeps four digits: the file is to be read.
+func rounded(values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if v != 0 && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			unit := math.Pow(10, math.Floor(math.Log10(math.Abs(v)))-3)
+			v = math.Round(v/unit) * unit
+		}
+		out[i] = v
+	}
+	return out
+}
+
+func (c *config) shown() map[string]any {
+	return map[string]any{"size_bytes": c.sizeBytes, "ram_drive_bytes": c.ramBytes, "entries": c.entries, "depths": c.depths}
+}
+
+// write writes what is asked for: the JSON, and the documentation.
+func (r *report) write(c *config) error {
+	if c.json != "" {
+		if err := r.writeJSON(c.json); err != nil {
+			return err
+		}
+	}
+	if c.docs == "" {
+		return nil
+	}
+	folder := filepath.Join(c.docs, "bench")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	latest := filepath.Join(folder, "latest.json")
+	whole, err := r.onto(latest)
 	if err != nil {
-		return nil, fmt.Errorf("%v: %w", cmd, err)
+		return err
 	}
-	return out, nil
+	if err := whole.writeJSON(latest); err != nil {
+		return err
+	}
+	if err := whole.plot(folder); err != nil {
+		return err
+	}
+	return insert(filepath.Join(c.docs, "benchmarks.md"), whole.markdown())
 }
 
-// write prints the tables and, if asked, writes the JSON.
-func (r *report) write(path string) error {
-	r.Date = time.Now().UTC().Format(time.DateOnly)
-	slices.SortStableFunc(r.Comparisons, byDepth)
-	if path != "" {
-		text, err := json.MarshalIndent(r, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
-			return err
-		}
+func (r *report) writeJSON(path string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Print(r.markdown())
-	return err
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// markdown is the part that docs/benchmarks.md takes over.
-func (r *report) markdown() string {
-	var b strings.Builder
-	f := r.Facts
-	fmt.Fprintf(&b, "Measured %s: kernel %s, %s, direct I/O %t, store on %s; %s, %d cores, memory %s; drive %s; %s, %s. %v rounds of %v s, %d MiB in blocks of %d KiB.\n\n",
-		r.Date, f.Kernel, f.FileSystem, f.DirectIO, f.StoreDevice, f.CPU, f.Cores, f.Memory, f.Drive, f.Fio, f.Go,
-		r.Config["pairs"], r.Config["runtime_s"], r.Config["size_bytes"].(int64)>>20, r.Config["block_bytes"].(int)>>10)
-	b.WriteString("| depth | fio engine | | ours, median | fio, median | ours / fio, median (middle 80 %) | fio / fio, median (middle 80 %) | met | load average |\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
-	for _, c := range r.Comparisons {
-		row := func(name, ours, fio string, x ratios) {
-			met := map[bool]string{true: "yes", false: "**no**"}[x.Met]
-			fmt.Fprintf(&b, "| %d | %s | %s | %s | %s | %s | %s | %s | %.1f |\n", c.Depth, c.Engine, name, ours, fio, x.Ours, x.Fio, met, c.LoadAvg.Median)
+// onto adds the items of an earlier report that this one does not have, if it
+// comes from the same machine.
+func (r *report) onto(path string) (*report, error) {
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var old report
+	if err := json.Unmarshal(text, &old); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if old.Facts.CPU != r.Facts.CPU || old.Facts.Drive != r.Facts.Drive || old.Facts.Cores != r.Facts.Cores {
+		return r, nil
+	}
+	whole := *r
+	whole.Items = slices.Clone(r.Items)
+	for _, it := range old.Items {
+		if !slices.ContainsFunc(r.Items, func(mine *item) bool { return mine.Name == it.Name }) {
+			whole.Items = append(whole.Items, it)
 		}
-		row("IOPS", fmt.Sprintf("%.0f", c.Ours.IOPS), fmt.Sprintf("%.0f", c.Fio.IOPS), c.IOPS)
-		row("P50", micros(c.Ours.P50NS), micros(c.Fio.P50NS), c.P50)
-		row("P99", micros(c.Ours.P99NS), micros(c.Fio.P99NS), c.P99)
 	}
-	if r.Replay == nil {
-		return b.String()
-	}
-	var v struct {
-		Latency   struct{ Samples, P50, P90, P99 float64 } `json:"read_latency_ns"`
-		IOPS      float64                                  `json:"read_iops"`
-		Depth     int                                      `json:"depth"`
-		DepthMean float64                                  `json:"depth_mean"`
-	}
-	if err := json.Unmarshal(r.Replay, &v); err != nil {
-		return b.String() + "\nreplay: " + err.Error() + "\n"
-	}
-	fmt.Fprintf(&b, "\nA replay of generated chats for 10 s, reads between writes, at most %d at once, %.1f on average: %.0f reads of %d KiB, "+
-		"%.0f IOPS while reading, P50 %s, P90 %s, P99 %s.\n", v.Depth, v.DepthMean, v.Latency.Samples, r.Config["block_bytes"].(int)>>10,
-		v.IOPS, micros(v.Latency.P50), micros(v.Latency.P90), micros(v.Latency.P99))
-	return b.String()
+	names := itemNames()
+	slices.SortStableFunc(whole.Items, func(a, b *item) int { return slices.Index(names, a.Name) - slices.Index(names, b.Name) })
+	return &whole, nil
 }
-
-func (s spread) String() string { return fmt.Sprintf("%.2f (%.2f–%.2f)", s.Median, s.Low, s.High) }
-
-func micros(ns float64) string { return fmt.Sprintf("%.0f µs", ns/1000) }

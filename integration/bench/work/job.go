@@ -1,0 +1,141 @@
+// Package work is the side of the benchmark that runs in a child process: each
+// job opens what it measures, measures, and ends, so that the process's CPU time
+// and memory are the job's alone.
+package work
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// The values of Job.Work.
+const (
+	Fill      = "fill"       // put blocks into a store
+	Transfer  = "transfer"   // get and put blocks of a store
+	FillFiles = "fill-files" // write one file per block
+	ReadFiles = "read-files" // read files
+	Null      = "null"       // drive the null device
+	Resident  = "resident"   // memory per indexed block
+	Reopen    = "reopen"     // open a store
+	Scan      = "scan"       // read the entries of a store's index with Pebble alone
+	Cost      = "cost"       // CPU time of get, put and match
+)
+
+// The values of Job.Cache.
+const (
+	Direct = "direct" // past the page cache
+	Cold   = "cold"   // through the page cache, emptied before
+	Warm   = "warm"   // through the page cache, filled before
+)
+
+// Job is what one child does. Fields that its work does not name are ignored.
+type Job struct {
+	Work string
+	// Cgroup is a memory cgroup's folder that the child enters first; "" is none.
+	Cgroup string
+	// Dir is the store's directory, or that of the files.
+	Dir           string
+	CapacityBytes int64  // of a new store
+	Hollow        bool   // the store's slots lie on the null device
+	IOEngine      string // of the store or the device
+	Rings         int
+	BlockBytes    int
+	Blocks        int   // Fill: how many; else how many to choose from
+	More          int   // Fill: how many of importance 0 to put behind them
+	First         int   // Transfer, Cost: number of the first new block
+	Steps         []int // Resident: numbers of blocks at which to look
+	Depth         int   // calls at once
+	Runtime       time.Duration
+	Seed          uint64
+	ReadShare     float64 // Transfer: share of gets; the others put new blocks
+	Cache         string  // ReadFiles
+}
+
+// Sample is what one run measured. Latencies are of reads, or of writes where
+// there are no reads; Values holds what only some kinds of work measure.
+type Sample struct {
+	Ops        float64            `json:"ops,omitempty"`
+	Seconds    float64            `json:"seconds,omitempty"`     // of the measured part
+	CPUSeconds float64            `json:"cpu_seconds,omitempty"` // user and system, in the measured part
+	IOPS       float64            `json:"iops,omitempty"`        // reads and writes
+	P50NS      float64            `json:"p50_ns,omitempty"`
+	P99NS      float64            `json:"p99_ns,omitempty"`
+	P999NS     float64            `json:"p99_9_ns,omitempty"`
+	Values     map[string]float64 `json:"values,omitempty"`
+}
+
+// Serve reads a Job as JSON, does it, and writes its Sample as JSON.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var j Job
+	if err := json.NewDecoder(in).Decode(&j); err != nil {
+		return fmt.Errorf("job: %w", err)
+	}
+	if err := enterCgroup(j.Cgroup); err != nil {
+		return err
+	}
+	s, err := j.do(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.Work, err)
+	}
+	return json.NewEncoder(out).Encode(s)
+}
+
+func (j *Job) do(ctx context.Context) (Sample, error) {
+	switch j.Work {
+	case Fill:
+		return j.fill(ctx)
+	case Transfer:
+		return j.transfer(ctx)
+	case FillFiles:
+		return Sample{}, j.fillFiles(ctx)
+	case ReadFiles:
+		return j.readFiles(ctx)
+	case Null:
+		return j.null(ctx)
+	case Resident:
+		return j.resident(ctx)
+	case Reopen:
+		return j.reopen()
+	case Scan:
+		return j.scan()
+	case Cost:
+		return j.cost(ctx)
+	}
+	return Sample{}, errors.New("no such work")
+}
+
+// open opens the job's store and namespace.
+func (j *Job) open() (*engine.Store, *engine.Namespace, error) {
+	o := engine.Options{Dir: j.Dir, CapacityBytes: j.CapacityBytes, IOEngine: j.IOEngine, Rings: j.Rings, QueueDepth: max(j.Depth, 32)}
+	if j.Hollow {
+		if err := j.hollow(&o); err != nil {
+			return nil, nil, err
+		}
+	}
+	s, err := engine.Open(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	ns, err := s.Namespace(engine.Descriptor{Name: "bench", BlockBytes: j.BlockBytes})
+	if err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	return s, ns, nil
+}
+
+// key is 32 bytes long, as offload layers have them.
+func key(n int) engine.Key { return engine.Key{Bytes: fmt.Appendf(nil, "bench-%026d", n)} }
+
+func enterCgroup(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	return os.WriteFile(folder+"/cgroup.procs", fmt.Append(nil, os.Getpid()), 0)
+}

@@ -1,0 +1,54 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cpuSeconds is the CPU time of this process so far, user and system.
+func cpuSeconds() float64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		panic(err) // cannot fail with these arguments
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// openDirect opens a file past the page cache.
+func openDirect(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+}
+
+// forget drops a file's pages from the page cache; all of them must be clean.
+func forget(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close())
+}
+
+// residentBytes is the memory of this process that is in RAM, files excluded.
+func residentBytes() (float64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for line := range strings.Lines(string(text)) {
+		var kib float64
+		name, rest, _ := strings.Cut(line, ":")
+		if name != "RssAnon" && name != "RssShmem" {
+			continue
+		}
+		if _, err := fmt.Sscan(rest, &kib); err != nil {
+			return 0, fmt.Errorf("/proc/self/status: %q: %w", line, err)
+		}
+		total += kib * 1024
+	}
+	return total, nil
+}
