@@ -2,7 +2,7 @@
 #   GO        the go command                                  (go)
 #   PKG       packages for test-long, bench-go and fuzz       (./...)
 #   BENCH     which benchmarks run, a regular expression      (.)
-#   BENCHFLAGS  flags of the comparison with fio, as in BENCHFLAGS='-pairs 30 -json out.json'
+#   BENCHFLAGS  flags of bench, as in BENCHFLAGS='-only reads,puts' (docs/benchmarks.md)
 #   COUNT     how often each benchmark runs                   (1; benchstat wants 10)
 #   FUZZTIME  how long each fuzz target runs                  (10s)
 #   DEMOTIME  how long the demo's replay runs                 (20s)
@@ -46,8 +46,8 @@ test-long: ## hours: long histories and crash loops, then again able to plant bu
 test-integration: ## whole-system tests only, never from the cache
 	$(GO) test -count=1 ./integration/...
 
-bench: build ## the store against fio on this drive: 10 minutes, best on a quiet machine
-	$(GO) run ./integration/bench -spillway bin/spillway $(BENCHFLAGS)
+bench: build ## one store against fio and others, into docs/benchmarks.md: an hour of a quiet machine
+	$(GO) run ./integration/bench -spillway bin/spillway -docs docs $(BENCHFLAGS)
 
 bench-go: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)

@@ -15,29 +15,17 @@ import (
 
 const indexBlockBytes = 4 << 10
 
-// hollowStore makes a store of that many blocks that stay, and a tenth more that
-// make room, whose blocks take no disk: only index and log are real.
+// hollowStore makes a full store of that many blocks that stay, and a tenth or
+// two more that make room, whose blocks take no disk: only index and log are real.
 func (b *bench) hollowStore(ctx context.Context, name string, blocks int) (j work.Job, remove func(), err error) {
 	dir, remove, err := b.folder(b.temp, name)
 	if err != nil {
 		return j, remove, err
 	}
 	j = hollowJob(dir, blocks)
-	j.Work, j.Blocks = work.Fill, blocks
-	s, err := call(ctx, j)
-	if err != nil {
-		return j, remove, err
-	}
-	// Once more than fit, so that every later put makes room.
-	j.Work, j.First, j.Depth, j.ReadShare, j.Runtime = work.Transfer, roundBlocks/2, 16, 0, b.runtime
-	for blocks := 0.0; blocks < 1.05*s.Values["slots"]-float64(j.Blocks); j.First += roundBlocks / 100 {
-		more, err := call(ctx, j)
-		if err != nil {
-			return j, remove, err
-		}
-		blocks += more.Ops
-	}
-	return j, remove, nil
+	j.Work, j.Blocks, j.Full = work.Fill, blocks, true
+	_, err = call(ctx, j)
+	return j, remove, err
 }
 
 func hollowJob(dir string, blocks int) work.Job {

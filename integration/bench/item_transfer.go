@@ -157,7 +157,7 @@ func (b *bench) churn(ctx context.Context, rw string, blockBytes int, readShare 
 	}
 	defer remove()
 	blocks := int(b.sizeBytes) / blockBytes
-	j := work.Job{Work: work.Fill, Dir: store, CapacityBytes: b.sizeBytes + 64*mebibyte, BlockBytes: blockBytes, Blocks: blocks / 2, More: blocks}
+	j := work.Job{Work: work.Fill, Dir: store, CapacityBytes: b.sizeBytes + 64*mebibyte, BlockBytes: blockBytes, Blocks: blocks / 2, Full: true}
 	if _, err := call(ctx, j); err != nil {
 		return nil, err
 	}

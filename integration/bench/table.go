@@ -18,11 +18,19 @@ const (
 
 func (r *report) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", r.Facts)
+	fmt.Fprintf(&b, "%s\n\n![Ours over the reference, for every number with a bar](bench/ratios.svg)\n\n", r.Facts)
 	for _, it := range r.Items {
 		b.WriteString(it.markdown())
+		if it.plotted() {
+			fmt.Fprintf(&b, "![IOPS against depth](bench/%s-iops.svg)\n![P99 against depth](bench/%s-p99.svg)\n\n", it.Name, it.Name)
+		}
 	}
 	return b.String()
+}
+
+// plotted reports whether the item has pictures of its own.
+func (it *item) plotted() bool {
+	return (it.Name == "reads" || it.Name == "ram" || it.Name == "files") && len(it.Sides) > 0
 }
 
 // markdown is one item's table.
@@ -94,7 +102,7 @@ func insert(path, text string) error {
 func (r *report) plot(folder string) error {
 	pictures := map[string][]byte{"ratios.svg": r.ratios()}
 	for _, it := range r.Items {
-		if it.Name != "reads" && it.Name != "ram" && it.Name != "files" {
+		if !it.plotted() {
 			continue
 		}
 		pictures[it.Name+"-iops.svg"] = it.lines(": whole blocks a second", func(s sideMedians) float64 { return s.IOPS })

@@ -48,7 +48,7 @@ type Job struct {
 	Rings         int
 	BlockBytes    int
 	Blocks        int   // Fill: how many; else how many to choose from
-	More          int   // Fill: how many of importance 0 to put behind them
+	Full          bool  // Fill: put blocks of importance 0 behind them, until each put makes room
 	First         int   // Transfer, Cost: number of the first new block
 	Steps         []int // Resident: numbers of blocks at which to look
 	Depth         int   // calls at once

@@ -20,20 +20,18 @@ const (
 	fillBatch = 64
 )
 
-// fill puts Blocks blocks of importance 1, which stay, and More behind them,
-// which make room for what later jobs put.
+// fill puts Blocks blocks of importance 1, which stay, and, where it is asked for,
+// as many behind them as make room for what later jobs put.
 func (j *Job) fill(ctx context.Context) (Sample, error) {
 	s, ns, err := j.open()
 	if err != nil {
 		return Sample{}, err
 	}
 	err = j.putBlocks(ctx, ns, 0, j.Blocks, 1)
-	if err == nil {
-		err = j.putBlocks(ctx, ns, j.Blocks, j.Blocks+j.More, 0)
+	if err == nil && j.Full {
+		err = j.putBlocks(ctx, ns, j.Blocks, s.Stat().Slots*21/20, 0)
 	}
-	st := s.Stat()
-	return Sample{Ops: float64(j.Blocks + j.More), Values: map[string]float64{"slots": float64(st.Slots), "blocks": float64(st.Blocks)}},
-		errors.Join(err, s.Close())
+	return Sample{Values: map[string]float64{"blocks": float64(s.Stat().Blocks)}}, errors.Join(err, s.Close())
 }
 
 func (j *Job) putBlocks(ctx context.Context, ns *engine.Namespace, from, to int, importance uint8) error {
