@@ -13,9 +13,6 @@ func (g *generator) faults(l *Life, number int) {
 		g.timed(l, func() Faults { return g.errors() })
 		if g.chance(25) {
 			f := g.errors()
-			if f.Prefix == "wal-" {
-				f.ReadEIO = 0
-			}
 			l.OpenFaults = &f
 		}
 	case Clients:
@@ -86,14 +83,13 @@ func (g *generator) medium() Faults {
 	return f
 }
 
-// errors draws EIO of one kind. Reads of the log are left alone: they happen
-// only while the store opens.
+// errors draws EIO of one kind.
 func (g *generator) errors() Faults {
 	f := Faults{Prefix: pick(g, "seg-", "seg-", "wal-", "")}
 	p := pick(g, 0.02, 0.1, 0.3)
 	switch g.rng.IntN(5) {
 	case 0:
-		f.ReadEIO, f.Prefix = p, "seg-"
+		f.ReadEIO = p
 	case 1:
 		f.WriteEIO = p
 	case 2:

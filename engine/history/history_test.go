@@ -16,7 +16,7 @@ import (
 
 // Environment of the random tests.
 //
-//	SPILLWAY_LONG=1        runs 12,000 histories instead of a few hundred
+//	SPILLWAY_LONG=1        runs 10,000 histories instead of a few hundred
 //	SPILLWAY_HISTORIES=N   runs N of them
 //	SPILLWAY_SEED=N        runs the history of one seed only
 //	SPILLWAY_HISTORY=FILE  runs the history in a file that a failure has left
@@ -44,7 +44,7 @@ func histories(t *testing.T) (first uint64, n int) {
 		n = 25
 	}
 	if os.Getenv("SPILLWAY_LONG") != "" {
-		first, n = 1_000_000, 12_000
+		first, n = 1_000_000, 10_000
 	}
 	if wanted, ok := number("SPILLWAY_HISTORIES"); ok {
 		n = wanted
