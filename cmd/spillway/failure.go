@@ -58,20 +58,20 @@ var remedies = []struct {
 	{engine.ErrConfig, exitUsage, "correct the option"},
 	{engine.ErrKey, exitUsage, "give a shorter or longer key"},
 	{engine.ErrSize, exitUsage, "give exactly one block"},
-	{engine.ErrNotAStore, exitError, "give an empty or a new directory, or the directory of a store"},
+	{engine.ErrNotAStore, exitError, "give the directory of a store; to make one, give an empty or a new directory with --capacity"},
 	{engine.ErrVersion, exitError, "use the version of spillway that wrote it, or another directory"},
 	{engine.ErrInUse, exitError, "stop that process, wait for it, or give --lock-wait more time"},
 	{engine.ErrNotFound, exitError, "spillway ns list shows the namespaces"},
 	{engine.ErrCorrupt, exitDamage, "spillway check lists the damage and --rebuild makes a damaged index anew; else remove the directory: blocks can be computed again"},
 	{engine.ErrReadOnly, exitError, "look at the drive and at the system's log, then open the store again"},
 	{engine.ErrSick, exitError, "look at the drive and at the system's log; a store in use goes on by itself when the drive is well"},
-	{engine.ErrNoSpace, exitError, "raise --capacity or the quota, or free room on the file system"},
+	{engine.ErrNoSpace, exitError, "free room on the file system, or give a --capacity and a quota that fit"},
 	{errReadOnlyFS, exitError, "mount the file system for writing, or give another directory"},
 	{errFullFS, exitError, "free room on the file system, or give a smaller --capacity"},
 	{errDiskQuota, exitError, "raise the user's disk quota, or give a smaller --capacity"},
 	{fs.ErrPermission, exitError, "run as a user who may write there, or give another directory"},
-	{errors.ErrUnsupported, exitError, "allow buffered I/O with --buffered-io, other file systems with --any-filesystem, or give a directory on ext4 or XFS"},
-	{fs.ErrNotExist, exitError, "check the path; the directory above a store must be there"},
+	{errors.ErrUnsupported, exitError, "the flags that allow it are --buffered-io and --any-filesystem"},
+	{fs.ErrNotExist, exitError, "check the path; for a new store, the directory above it must be there"},
 	{replay.ErrInterrupted, exitError, "the results cover what was done so far"},
 }
 
@@ -83,7 +83,7 @@ func explain(err error) *failure {
 	}
 	var inTrace *trace.Error
 	if errors.As(err, &inTrace) {
-		return &failure{code: exitError, message: err.Error(), remedy: "correct the trace", cause: err}
+		return &failure{code: exitError, message: err.Error(), remedy: "correct the trace: JSON lines in the Mooncake format, plain or zstd", cause: err}
 	}
 	for _, r := range remedies {
 		if errors.Is(err, r.cause) {

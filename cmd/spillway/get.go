@@ -14,7 +14,7 @@ type getCmd struct {
 	storeFlags
 	jsonFlag
 	Namespace string `default:"default" help:"The namespace."`
-	Group     uint32 `help:"The key's cache group."`
+	Group     uint32 `placeholder:"N" help:"The key's cache group."`
 	Output    string `short:"o" default:"-" placeholder:"FILE" complete:"file" help:"Where the block goes; - is standard output. Needed with --json."`
 	Key       string `arg:"" help:"The block's key; hex:... for any bytes."`
 }

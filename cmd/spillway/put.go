@@ -19,7 +19,7 @@ type putCmd struct {
 	createFlags
 	jsonFlag
 	Namespace  string   `default:"default" help:"The namespace; made if there is none."`
-	Group      uint32   `help:"The key's cache group."`
+	Group      uint32   `placeholder:"N" help:"The key's cache group."`
 	BlockBytes byteSize `placeholder:"SIZE" help:"Block size of a new namespace; otherwise that of the data."`
 	Pad        bool     `help:"Fill data that is shorter than a block up with zeros."`
 	Key        string   `arg:"" help:"The block's key, 1 to 1024 bytes; hex:... for any bytes."`

@@ -22,7 +22,7 @@ type replayCmd struct {
 	createFlags
 	jsonFlag
 	BlockBytes byteSize      `default:"64KiB" placeholder:"SIZE" help:"Bytes of a block, 4KiB to 64MiB. Default 64KiB."`
-	Requests   int           `placeholder:"N" help:"Stop after N requests; 0 means with the trace, or after 12031 generated ones."`
+	Requests   int           `placeholder:"N" help:"Stop after N requests; 0 means at the trace's end, or after 12031 generated ones."`
 	For        time.Duration `placeholder:"TIME" help:"Stop after this time, such as 20s."`
 	Speed      speed         `default:"max" help:"max: each request at once after the one before; N: in the trace's rhythm, N times as fast."`
 	Depth      int           `default:"16" help:"How many blocks are read at once."`
@@ -38,6 +38,7 @@ type replayCmd struct {
 func (*replayCmd) Help() string {
 	return "Each request's whole chain of blocks is looked up first; the blocks that are there are read and every byte " +
 		"is compared with what its id says; then the chain is put, root first. Read latency runs from the call to the verified answer. " +
+		"The store keeps its blocks, and a later replay hits them, of another trace or seed too: measure in a new directory. " +
 		"At Ctrl-C the results so far are printed and the exit code is 1."
 }
 

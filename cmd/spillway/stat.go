@@ -18,6 +18,12 @@ type statReport struct {
 	engine.Stat
 }
 
+// Help is shown under the flags.
+func (*statCmd) Help() string {
+	return "Opens the store for this, so counters such as torn and lost begin at 0 and show what this opening met. " +
+		"spillway inspect and spillway doctor look at a store in use."
+}
+
 func (*statCmd) reports() []any { return []any{statReport{}} }
 
 func (c *statCmd) run(_ context.Context, st *state) error {

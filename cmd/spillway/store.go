@@ -20,7 +20,7 @@ const (
 
 // storeFlags choose and open a store.
 type storeFlags struct {
-	Dir           string        `required:"" placeholder:"DIR" complete:"dir" help:"The store's directory."`
+	Dir           string        `required:"" placeholder:"DIR" complete:"dir" help:"The store's directory; no other process may have it open."`
 	BufferedIO    bool          `name:"buffered-io" help:"Allow buffered I/O where the file system has no direct I/O."`
 	AnyFilesystem bool          `name:"any-filesystem" help:"Allow file systems other than ext4 and XFS."`
 	LockWait      time.Duration `default:"5s" help:"How long to retry a directory in use."`
@@ -29,7 +29,7 @@ type storeFlags struct {
 
 // createFlags are for the commands that make the store if there is none.
 type createFlags struct {
-	Capacity byteSize `placeholder:"SIZE" help:"Most the store may take on disk, everything counted; needed for a new store."`
+	Capacity byteSize `placeholder:"SIZE" help:"Most the store may take on disk, everything counted; needed for a new store. For an old one it changes the capacity; a smaller one drops the coldest blocks."`
 }
 
 // check refuses a new store without a capacity; Open decides about the rest.
