@@ -76,7 +76,9 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 		if len(c.only) > 0 && !slices.Contains(c.only, s.name) {
 			continue
 		}
-		if err := b.measure(ctx, s); err != nil {
+		if err := b.measure(ctx, s); ctx.Err() != nil {
+			return errors.New("interrupted")
+		} else if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		r.Items = append(r.Items, b.item)
