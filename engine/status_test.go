@@ -16,15 +16,15 @@ func TestKeysAndSizes(t *testing.T) {
 	s := r.open(small(engine.Options{}))
 	ns := namespace(t, s, "a", 4096)
 	block := content(1, 4096)
-	one := func(k []byte, pieces ...[]byte) (getErr, putErr error, got, stored engine.Status) {
+	one := func(k []byte, pieces ...[]byte) (got, stored engine.Status, getErr, putErr error) {
 		gets := []engine.GetItem{{Key: engine.Key{Bytes: k}, Dst: pieces, Status: engine.Unanswered}}
 		getErr = ns.Get(gets, engine.GetOptions{})
 		puts := []engine.PutItem{{Key: engine.Key{Bytes: k}, Src: pieces}}
 		putErr = ns.Put(puts, engine.PutOptions{})
-		return getErr, putErr, gets[0].Status, puts[0].Status
+		return gets[0].Status, puts[0].Status, getErr, putErr
 	}
 	for _, n := range []int{1, 2, 1023, 1024} {
-		getErr, putErr, got, stored := one(bytes.Repeat([]byte{'k'}, n), block)
+		got, stored, getErr, putErr := one(bytes.Repeat([]byte{'k'}, n), block)
 		if getErr != nil || putErr != nil || got != engine.Miss || stored != engine.Stored {
 			t.Errorf("key of %d bytes: %v %v, %v %v", n, getErr, putErr, got, stored)
 		}
@@ -34,7 +34,7 @@ func TestKeysAndSizes(t *testing.T) {
 	}
 	for _, n := range []int{0, 1025, 5000} {
 		k := bytes.Repeat([]byte{'k'}, n)
-		getErr, putErr, got, stored := one(k, block)
+		got, stored, getErr, putErr := one(k, block)
 		wantErr(t, getErr, engine.ErrKey, fmt.Sprint(n))
 		wantErr(t, putErr, engine.ErrKey, fmt.Sprint(n))
 		if got != engine.Unanswered || stored != engine.Unanswered {
@@ -53,7 +53,7 @@ func TestKeysAndSizes(t *testing.T) {
 		"none": nil, "empty": {{}}, "short": {make([]byte, 4095)}, "long": {make([]byte, 4097)},
 		"two blocks": {block, block}, "pieces": {make([]byte, 2048), make([]byte, 2047)},
 	} {
-		getErr, putErr, got, stored := one([]byte("sizes"), pieces...)
+		got, stored, getErr, putErr := one([]byte("sizes"), pieces...)
 		wantErr(t, getErr, engine.ErrSize)
 		wantErr(t, putErr, engine.ErrSize)
 		if got != engine.Unanswered || stored != engine.Unanswered {
