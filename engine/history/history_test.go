@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"sync"
@@ -14,13 +15,15 @@ import (
 	"github.com/spillway-kv/spillway/engine/history"
 )
 
-// Environment of the random tests.
+// firstSeed is the seed of the first history. The environment changes what runs:
 //
-//	SPILLWAY_LONG=1        runs 10,000 histories instead of a few hundred
-//	SPILLWAY_HISTORIES=N   runs N of them
-//	SPILLWAY_SEED=N        runs the history of one seed only
-//	SPILLWAY_HISTORY=FILE  runs the history in a file that a failure has left
-//	SPILLWAY_TRACE=1       prints every seed before it runs, to find one that crashes
+//	SPILLWAY_LONG=1        10,000 histories, other ones, instead of a few hundred
+//	SPILLWAY_HISTORIES=N   N histories, with SPILLWAY_FROM=N from that seed on
+//	SPILLWAY_MODE=MODE     all of one mode; see history.Modes
+//	SPILLWAY_SEED=N        the history of one seed only
+//	SPILLWAY_HISTORY=FILE  the history in a file that a failure has left, 20 times
+//	SPILLWAY_NOSHRINK=1    a failing history is not made smaller
+//	SPILLWAY_TRACE=1       every seed is printed before it runs, to find one that crashes
 const firstSeed = 1
 
 func histories(t *testing.T) (first uint64, n int) {
@@ -147,4 +150,25 @@ func replay(t *testing.T, file string) {
 		}
 	}
 	t.Log("20 runs broke no promise")
+}
+
+// TestReplayable: a seed gives one history, and a file keeps all of it.
+func TestReplayable(t *testing.T) {
+	for seed := range uint64(50) {
+		h := history.Generate(seed, limits())
+		if !reflect.DeepEqual(h, history.Generate(seed, limits())) {
+			t.Fatalf("seed %d gives two histories", seed)
+		}
+		text, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back history.History
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(h, &back) {
+			t.Fatalf("seed %d: a file changes the history", seed)
+		}
+	}
 }
