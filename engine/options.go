@@ -24,6 +24,11 @@ type Options struct {
 	SegmentBytes int64
 	// MustExist refuses to create a store where there is none.
 	MustExist bool
+	// RefuseLostIndex refuses (ErrIndexLost) a store whose index folder is gone
+	// while its segments are there, and leaves it as it is for a Check with
+	// Rebuild. Otherwise such a store opens, its blocks are misses and their room
+	// is used again.
+	RefuseLostIndex bool
 	// IndexMemoryMaxBytes bounds the memory of the index table. Default 1 GiB.
 	// A namespace whose blocks could need more is refused.
 	IndexMemoryMaxBytes int64

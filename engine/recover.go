@@ -32,6 +32,9 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
+	if !known && len(s.segments) > 0 && s.opts.RefuseLostIndex {
+		return fmt.Errorf("%w: %d segments are there, but the index is lost", ErrIndexLost, len(s.segments))
+	}
 	if !known && len(s.segments) > 0 { // the first open of a store notes it before its first segment
 		s.log.Error("the index is lost: blocks that the log does not name are misses, their room is used again; a check with rebuild before this would have named most",
 			"segments", len(s.segments))

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/hex"
+	"errors"
 
 	"github.com/spillway-kv/spillway/engine/table"
 )
@@ -90,7 +91,7 @@ func (ns *Namespace) List(f func(Entry) bool) error {
 		}
 		return nil
 	})
-	if err == errStopScan {
+	if errors.Is(err, errStopScan) {
 		return nil
 	}
 	flush()

@@ -67,6 +67,9 @@ var (
 	// ErrLost: a block was newer than the last sync before an unclean stop, and its
 	// bytes did not survive that. Not damage.
 	ErrLost = errors.New("lost by an unclean stop")
+	// ErrIndexLost: segments are there without an index. Only with
+	// Options.RefuseLostIndex; Check with Rebuild makes a new one.
+	ErrIndexLost = errors.New("index is lost")
 	// ErrConfig: an option is out of range or contradicts another; the message
 	// quotes the values.
 	ErrConfig = errors.New("bad configuration")

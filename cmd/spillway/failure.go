@@ -63,6 +63,7 @@ var remedies = []struct {
 	{engine.ErrInUse, exitError, "stop that process, wait for it, or give --lock-wait more time"},
 	{engine.ErrNotFound, exitError, "spillway ns list shows the namespaces"},
 	{engine.ErrCorrupt, exitDamage, "spillway check lists the damage and --rebuild makes a damaged index anew; else remove the directory: blocks can be computed again"},
+	{engine.ErrIndexLost, exitDamage, "spillway check --rebuild makes a new index from what the segments hold; to give the blocks up, remove the directory"},
 	{engine.ErrReadOnly, exitError, "look at the drive and at the system's log, then open the store again"},
 	{engine.ErrSick, exitError, "look at the drive and at the system's log; a store in use goes on by itself when the drive is well"},
 	{engine.ErrNoSpace, exitError, "free room on the file system, or give a --capacity and a quota that fit"},

@@ -49,13 +49,15 @@ func isEmpty(dir string) bool {
 // options are the engine's. capacity 0 keeps what the store has.
 func (f *storeFlags) options(st *state, asJSON bool) engine.Options {
 	return engine.Options{
-		Dir:           f.Dir,
-		MustExist:     true,
-		BufferedIO:    f.BufferedIO,
-		AnyFileSystem: f.AnyFilesystem,
-		IOEngine:      f.IOEngine,
-		LockWait:      max(f.LockWait, time.Nanosecond),
-		Logger:        warnings(st.stderr, asJSON),
+		Dir:       f.Dir,
+		MustExist: true,
+		// An operator's command must not use up what a rebuild needs.
+		RefuseLostIndex: true,
+		BufferedIO:      f.BufferedIO,
+		AnyFileSystem:   f.AnyFilesystem,
+		IOEngine:        f.IOEngine,
+		LockWait:        max(f.LockWait, time.Nanosecond),
+		Logger:          warnings(st.stderr, asJSON),
 	}
 }
 
