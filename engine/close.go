@@ -61,7 +61,7 @@ func (s *Store) Close() error {
 
 	s.dirs.stop()
 	close(s.keep.stop)
-	<-s.keep.done
+	s.keep.done.Wait()
 	close(s.commit.stop)
 	<-s.commit.done
 	s.writeLastDirectories()

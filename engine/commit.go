@@ -152,8 +152,14 @@ func (s *Store) takeDirtyLocked() []device.File {
 	return files
 }
 
-// syncsAtOnce bounds the file syncs in flight.
-const syncsAtOnce = 8
+const (
+	// syncsAtOnce bounds the file syncs in flight.
+	syncsAtOnce = 8
+	// queueReserve is the least room kept in the device's queue for syncs of files
+	// and one op each of log, deletions, keeper, directory writer and probe: a sync
+	// that finds the queue full would make the store read-only.
+	queueReserve = 2 * syncsAtOnce
+)
 
 // syncFiles syncs all files at once. A file of a segment that went meanwhile
 // has nothing left worth a sync.

@@ -225,7 +225,7 @@ func TestDeadlineWithoutFrames(t *testing.T) {
 func TestDeadlineWithoutTransfers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{QueueDepth: 32, QueueOps: 32})) // 24 transfers
+		s := r.open(small(engine.Options{QueueDepth: 32, QueueOps: 40})) // 24 transfers
 		ns := namespace(t, s, "a", 4096)
 		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 60)...), engine.Stored)
 		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: time.Second})

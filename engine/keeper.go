@@ -14,8 +14,12 @@ type keeper struct {
 
 	wake chan struct{}
 	stop chan struct{}
-	done chan struct{}
+	done sync.WaitGroup      // the keeper and the watcher
 	want map[*Namespace]bool // guarded by Store.mu
+
+	// unlinking holds a token while somebody unlinks. It is no mutex, so that
+	// virtual time goes on while others wait.
+	unlinking chan struct{}
 
 	ballast       bool // the ballast file exists; the keeper's own, after Open
 	ballastSought bool
@@ -33,8 +37,8 @@ const (
 func (k *keeper) start(s *Store) {
 	k.wake = make(chan struct{}, 1)
 	k.stop = make(chan struct{})
-	k.done = make(chan struct{})
-	go k.run(s)
+	k.done.Go(func() { k.run(s) })
+	k.done.Go(func() { s.watch(k.stop) })
 }
 
 // wantSegmentLocked asks for one more segment for ns.
@@ -50,7 +54,6 @@ func (k *keeper) wantSegmentLocked(ns *Namespace) {
 }
 
 func (k *keeper) run(s *Store) {
-	defer close(k.done)
 	tick := time.NewTicker(keeperInterval)
 	defer tick.Stop()
 	for {
@@ -60,14 +63,10 @@ func (k *keeper) run(s *Store) {
 		case <-tick.C:
 			s.checkIndexSize()
 			s.mu.Lock()
-			s.leases.expireLocked(s)
 			for _, ns := range s.namespaces {
 				ns.trimToQuotaLocked()
 			}
-			s.watchLocked(time.Now())
-			s.wakeLocked() // a lease or a pause of growth may have ended
 			s.mu.Unlock()
-			s.probe(time.Now())
 			if s.keepBallast() {
 				s.yieldSegment()
 			}

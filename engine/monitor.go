@@ -12,7 +12,7 @@ import (
 
 // monitor judges the drive by what the transfers of blocks show, and keeps a
 // sick drive from making anybody wait: while it is sick, gets miss and puts are
-// dropped at once, and the keeper probes it until it is well. Everything here
+// dropped at once, and the watcher probes it until it is well. Everything here
 // is guarded by Store.mu.
 //
 // Failed: half of the last 16 transfers ended in an I/O error. Fail-slow: a
@@ -113,7 +113,27 @@ func (s *Store) sickenLocked(cause error) {
 	s.wakeLocked()
 }
 
-// watchLocked is the keeper's look once a second.
+// watch looks at the drive, and at what time has ended, once a second. It is
+// not the keeper's work: the keeper waits for the drive.
+func (s *Store) watch(stop <-chan struct{}) {
+	tick := time.NewTicker(keeperInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			s.mu.Lock()
+			s.leases.expireLocked(s)
+			s.watchLocked(time.Now())
+			s.wakeLocked() // a lease or a pause of growth may have ended
+			s.mu.Unlock()
+			s.probe(time.Now())
+		}
+	}
+}
+
+// watchLocked is the watcher's look once a second.
 func (s *Store) watchLocked(now time.Time) {
 	m := &s.monitor
 	if m.first != nil && now.Sub(m.first.since) >= s.opts.StuckAfter {

@@ -183,3 +183,33 @@ func holds(r *rig, name string) bool {
 	}
 	return false
 }
+
+// TestStuckWhileGrowing: the keeper waits for the drive, in the middle of making a
+// segment; that the drive is stuck is found out all the same.
+func TestStuckWhileGrowing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{StuckAfter: 3 * time.Second}))
+		ns, other := namespace(t, s, "a", 4096), namespace(t, s, "b", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 5)...), engine.Stored)
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: time.Minute})
+		soon := func() time.Time { return time.Now().Add(time.Second) }
+		released := newReleases()
+		puts := putItems(4096, 50) // needs a segment
+		must(t, other.Put(puts, engine.PutOptions{Deadline: soon(), Released: released.note}))
+		gets := getItems(4096, true, 1)
+		must(t, ns.Get(gets, engine.GetOptions{Deadline: soon(), Released: released.note}))
+		all(t, []engine.Status{puts[0].Status, gets[0].Status}, engine.Late)
+		time.Sleep(10 * time.Second)
+		health(t, s, "sick")
+		began := time.Now()
+		all(t, get(t, ns, 1, 2), engine.Miss)
+		all(t, put(t, ns, engine.PutOptions{}, 60), engine.Dropped)
+		if time.Since(began) != 0 {
+			t.Fatalf("a sick drive's answers took %v", time.Since(began))
+		}
+		r.disk.SetFaults(sim.Plan{}) // what is on its way ends in a minute
+		health(t, s, "ok")
+		mustClose(t, s)
+	})
+}

@@ -39,7 +39,8 @@ func Open(o Options) (*Store, error) {
 		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1}
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}
-	s.transfersMax = o.QueueOps - o.QueueOps/4
+	s.transfersMax = o.QueueOps - max(o.QueueOps/4, queueReserve)
+	s.keep.unlinking = make(chan struct{}, 1)
 	s.segmentsMax = math.MaxInt32
 	if o.Device == nil {
 		var err error

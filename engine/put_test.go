@@ -68,7 +68,7 @@ func TestPutWakesWhenAPutEnds(t *testing.T) {
 func TestPutWakesWhenATransferEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{QueueDepth: 32, QueueOps: 64})
-		s := r.open(small(engine.Options{QueueOps: 32, QueueDepth: 32})) // 24 transfers
+		s := r.open(small(engine.Options{QueueOps: 40, QueueDepth: 32})) // 24 transfers
 		ns := namespace(t, s, "a", 4096)
 		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 24)...), engine.Stored)
 		time.Sleep(5*time.Second + 500*time.Millisecond)

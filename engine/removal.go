@@ -57,9 +57,13 @@ func (s *Store) detachSegmentLocked(g *segment) {
 	s.removals = append(s.removals, g)
 }
 
-// unlinkRemovals unlinks detached segments and gives their room back. A
-// segment whose file cannot be removed keeps its cost and is tried again.
+// unlinkRemovals unlinks detached segments and gives their room back. When it
+// returns without an error, those that were detached before are gone, whoever
+// unlinked them. A segment whose file cannot be removed keeps its cost and is
+// tried again.
 func (s *Store) unlinkRemovals() error {
+	s.keep.unlinking <- struct{}{}
+	defer func() { <-s.keep.unlinking }()
 	s.mu.Lock()
 	gone := s.removals
 	s.removals = nil

@@ -49,7 +49,7 @@ type Store struct {
 	id      [16]byte
 	layout  layout
 	started time.Time
-	// transfersMax leaves room in the device's queue for syncs and the log.
+	// transfersMax leaves room in the device's queue for what is no block transfer.
 	transfersMax int
 	// segmentsMax keeps the open files within the process's limit.
 	segmentsMax int
