@@ -15,8 +15,9 @@ type GetItem struct {
 	Key Key
 	// Dst are the pieces to fill, in order; together exactly the namespace's
 	// block bytes. From the call until the item is answered (or, after Late,
-	// released) the memory is the store's. Where every piece satisfies the
-	// device's alignment the drive writes straight into it.
+	// released) the memory is the store's; the list itself is not kept after the
+	// call. The memory of two items must not overlap. Where every piece satisfies
+	// the device's alignment the drive writes straight into it.
 	Dst    [][]byte
 	Status Status // Hit, Miss, Late or Busy
 	// Err is the cause of a Miss that was not a plain absence (damage, I/O
@@ -35,7 +36,9 @@ type GetOptions struct {
 	// NoTouch leaves the age of the blocks as it is.
 	NoTouch bool
 	// Released is called exactly once for every Late item, after the store's
-	// last access to its Dst, from any goroutine, possibly before Get returns.
+	// last access to its Dst, from any goroutine, possibly before Get returns. It
+	// must be quick and must not call the store: on the goroutine that ends
+	// transfers, a call that waits for one would wait for ever.
 	// Required when Deadline is set and Bounce is not.
 	Released func(index int)
 }
@@ -45,7 +48,8 @@ type PutItem struct {
 	Key Key
 	// Src are the pieces, in order; together exactly the block bytes. The
 	// memory must not change until the item is answered (or, after Late,
-	// released); if it does, later gets miss.
+	// released); if it does, later gets miss. The list itself is not kept after
+	// the call.
 	Src [][]byte
 	// Depth is the block's position in its chain, root = 0.
 	Depth uint32
@@ -84,7 +88,8 @@ type LeaseID uint64
 type MatchOptions struct {
 	// Lease keeps the blocks found from eviction for that long (capped by
 	// Options.LeaseMax and by the share Options.LeaseShare of the namespace's
-	// slots: past it the answer stands without a lease for the rest).
+	// slots, and by two million blocks over all leases of the store, each counted
+	// once a lease: past them the answer stands without a lease for the rest).
 	Lease time.Duration
 	// TrailingN, when positive, also asks for the longest run of keys at the
 	// end of the list, up to N (sliding-window groups).

@@ -13,6 +13,7 @@ type leaseBook struct {
 	byID   map[LeaseID]*lease
 	expiry leaseHeap
 	lastID LeaseID
+	held   int // promises of all leases together: one for each block of each
 }
 
 // lease holds some blocks of one namespace.
@@ -39,12 +40,17 @@ func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].at, h[j].
 func (h *leaseHeap) Push(x any)        { l := x.(*lease); l.at = len(*h); *h = append(*h, l) }
 func (h *leaseHeap) Pop() any {
 	l := (*h)[len(*h)-1]
+	(*h)[len(*h)-1] = nil
 	*h = (*h)[:len(*h)-1]
 	return l
 }
 
-// leaseCountMax is the most leases one block can be under.
-const leaseCountMax = 1<<16 - 1
+const (
+	// leaseCountMax is the most leases one block can be under.
+	leaseCountMax = 1<<16 - 1
+	// leasePromisesMax bounds the memory of all leases: 16 bytes a promise.
+	leasePromisesMax = 1 << 21
+)
 
 // leaseLocked leases the present blocks among refs, as far as the namespace's
 // share allows, adding them to the lease of res.
@@ -57,7 +63,7 @@ func (ns *Namespace) leaseLocked(res *MatchResult, refs []table.Ref, present []b
 			continue
 		}
 		rec := s.table.At(ref)
-		if rec.Leases == leaseCountMax || rec.Leases == 0 && ns.leased >= most {
+		if rec.Leases == leaseCountMax || rec.Leases == 0 && ns.leased >= most || s.leases.held == leasePromisesMax {
 			continue
 		}
 		if res.Lease == 0 {
@@ -75,6 +81,7 @@ func (ns *Namespace) leaseLocked(res *MatchResult, refs []table.Ref, present []b
 			ns.leased++
 		}
 		l.blocks = append(l.blocks, leasedBlock{ref, rec.Position})
+		s.leases.held++
 		res.Leased++
 	}
 }
@@ -103,6 +110,7 @@ func (b *leaseBook) expireLocked(s *Store) {
 // endLocked lets go of the blocks of a lease that has left the heap.
 func (b *leaseBook) endLocked(s *Store, l *lease) {
 	delete(b.byID, l.id)
+	b.held -= len(l.blocks)
 	for _, lb := range l.blocks {
 		rec := s.table.Peek(lb.ref)
 		if rec == nil || rec.Position != lb.position || rec.Leases == 0 {

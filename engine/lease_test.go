@@ -254,3 +254,43 @@ func TestEverythingLeased(t *testing.T) {
 		mustClose(t, s)
 	})
 }
+
+// TestLeasesAreBounded: however often blocks are leased, the memory of all leases
+// together has a bound; ending one makes room again.
+func TestLeasesAreBounded(t *testing.T) {
+	const each, promisesMax = 256, 1 << 21
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{LeaseShare: 1}))
+		ns := namespace(t, s, "a", 4096)
+		blocks := sequence(0, each)
+		all(t, put(t, ns, engine.PutOptions{}, blocks...), engine.Stored)
+		keys := keysOf(blocks...)
+		lease := func(want int) engine.LeaseID {
+			t.Helper()
+			m, err := ns.Match(keys, engine.MatchOptions{Lease: 30 * time.Second})
+			must(t, err)
+			if m.Prefix != each || m.Leased != want {
+				t.Fatalf("%d of %d blocks present, %d leased, want %d", m.Prefix, each, m.Leased, want)
+			}
+			return m.Lease
+		}
+		first := lease(each)
+		for range promisesMax/each - 1 {
+			lease(each)
+		}
+		if id := lease(0); id != 0 {
+			t.Fatalf("lease %d of nothing", id)
+		}
+		ns.Release(first)
+		lease(each)
+		lease(0)
+		time.Sleep(time.Minute)
+		lease(each)
+		time.Sleep(time.Minute)
+		if st := s.Stat(); st.Leases != 0 || st.LeasedBlocks != 0 {
+			t.Fatalf("%d leases of %d blocks stay", st.Leases, st.LeasedBlocks)
+		}
+		mustClose(t, s)
+	})
+}

@@ -203,7 +203,7 @@ func (ns *Namespace) Drop() error {
 		s.fail(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
 		return err
 	}
-	ns.endDrop(old, next)
+	evict.Free(ns.endDrop(old, next, s.opts.NewPolicy(s.table.Max())))
 	return s.unlinkRemovals()
 }
 
@@ -222,18 +222,22 @@ func (ns *Namespace) beginDrop() (old uint32) {
 	return old
 }
 
-// endDrop opens the namespace under the incarnation that is now on disk.
-func (ns *Namespace) endDrop(old uint32, file storeFile) {
+// endDrop opens the namespace under the incarnation that is now on disk, with a
+// fresh policy, and returns the one it had: the memory of that is of the size that
+// the namespace once was.
+func (ns *Namespace) endDrop(old uint32, file storeFile, fresh evict.Policy) (used evict.Policy) {
 	s := ns.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.file = file
 	ns.dropping = false
+	used, ns.policy = ns.policy, fresh
 	// The record only cleans the index; the store file is what counts.
 	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
 		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
 	}
 	s.wakeLocked()
+	return used
 }
 
 // wakeUnlock ends a locked section in which waiters' conditions changed.

@@ -42,7 +42,7 @@ type readOp struct {
 
 	direct    bool
 	frame     *frame.Frame
-	bufs      [1][]byte // backs op.Bufs for a frame
+	bufs      [1][]byte // backs op.Bufs for a frame, or for a destination in one piece
 	answer    atomic.Uint32
 	followers []*readOp // joined this framed read; guarded by Store.mu
 	submitted bool      // owned by the caller's goroutine
@@ -90,7 +90,8 @@ func (b *readBatch) answered() {
 func (r *readOp) prepare(blockBytes int) {
 	r.op = device.Op{Kind: device.Read, File: r.file, Offset: r.offset, Done: func(*device.Op) { r.complete() }}
 	if r.frame == nil {
-		r.op.Bufs = r.batch.items[r.index].Dst
+		// A copy: after Late the list is the caller's again, only the memory is not.
+		r.op.Bufs = append(r.bufs[:0], r.batch.items[r.index].Dst...)
 		return
 	}
 	align := int64(r.batch.s.facts.OffsetAlignBytes)

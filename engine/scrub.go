@@ -25,8 +25,9 @@ const scrubBatch = 8
 
 // Scrub reads and proves every block once, in the order of their places, at
 // most bytesPerSecond (0: as fast as it goes). A bad block is dealt with as if a
-// get had met it. progress (may be nil) is called after each batch. It ends
-// early with ctx's error.
+// get had met it. progress (may be nil) is called after each batch and must not
+// close the store. It ends early with ctx's error, or with ErrClosed when the
+// store is being closed.
 func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64, progress func(ScrubReport)) (ScrubReport, error) {
 	var report ScrubReport
 	if err := s.begin(); err != nil {
@@ -41,7 +42,7 @@ func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64, progress func(S
 	}
 	s.mu.Unlock()
 	slices.Sort(numbers)
-	pace := pacer{bytesPerSecond: bytesPerSecond, began: time.Now()}
+	pace := pacer{bytesPerSecond: bytesPerSecond, began: time.Now(), quit: s.scrub.quit}
 	for _, n := range numbers {
 		if err := s.scrubSegment(ctx, n, &report, &pace, progress); err != nil {
 			return report, err
@@ -90,7 +91,7 @@ func (s *Store) scrubNext(number, slot uint32, memory *[scrubBatch][]byte) (b *r
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.segments[number]
-	if g == nil || s.closing || slot >= g.header.slots {
+	if g == nil || slot >= g.header.slots {
 		return nil, 0, true
 	}
 	ns := s.namespaces[g.header.namespace-1]
@@ -117,10 +118,16 @@ func (s *Store) scrubNext(number, slot uint32, memory *[scrubBatch][]byte) (b *r
 type pacer struct {
 	bytesPerSecond int64
 	began          time.Time
+	quit           <-chan struct{}
 }
 
 // wait sleeps until moved bytes may have been moved.
 func (p *pacer) wait(ctx context.Context, moved int64) error {
+	select {
+	case <-p.quit:
+		return ErrClosed
+	default:
+	}
 	if p.bytesPerSecond <= 0 {
 		return ctx.Err()
 	}
@@ -132,11 +139,15 @@ func (p *pacer) wait(ctx context.Context, moved int64) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-p.quit:
+		return ErrClosed
 	}
 }
 
-// scrubber runs passes in the background while Options.ScrubBytesPerSecond is set.
+// scrubber runs passes in the background while Options.ScrubBytesPerSecond is
+// set, and ends all passes when the store closes.
 type scrubber struct {
+	quit   chan struct{} // closed when the store closes
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -145,6 +156,7 @@ type scrubber struct {
 const scrubPause = time.Hour
 
 func (c *scrubber) start(s *Store) {
+	c.quit = make(chan struct{})
 	if s.opts.ScrubBytesPerSecond <= 0 {
 		return
 	}
@@ -164,6 +176,7 @@ func (c *scrubber) start(s *Store) {
 }
 
 func (c *scrubber) stop() {
+	close(c.quit)
 	if c.cancel != nil {
 		c.cancel()
 		<-c.done

@@ -67,3 +67,28 @@ func TestScrubInBackground(t *testing.T) {
 		mustClose(t, s)
 	})
 }
+
+// TestCloseEndsScrub: a scrub that waits for its pace does not hold up Close, and
+// does not say that it has seen everything.
+func TestCloseEndsScrub(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 20)...), engine.Stored)
+		ended := make(chan error)
+		go func() {
+			_, err := s.Scrub(context.Background(), 1, nil)
+			ended <- err
+		}()
+		time.Sleep(time.Second)
+		began := time.Now()
+		closed := make(chan error)
+		go func() { closed <- s.Close() }()
+		wantErr(t, <-ended, engine.ErrClosed)
+		must(t, <-closed)
+		if took := time.Since(began); took > time.Second {
+			t.Fatalf("closing took %v", took)
+		}
+	})
+}

@@ -54,7 +54,8 @@ const listChunk = 256
 
 // List calls f for the present blocks of the namespace in the order of their
 // IDs, until f returns false. It reads the durable index, so blocks put in the
-// last moments may be missing, and never blocks puts or gets for long.
+// last moments may be missing, and never blocks puts or gets for long. f may
+// call the store, but not close it.
 func (ns *Namespace) List(f func(Entry) bool) error {
 	s := ns.s
 	if err := s.begin(); err != nil {

@@ -29,7 +29,7 @@ type writeOp struct {
 	segment  *segment
 	record   putRecord
 	bufs     [][]byte
-	one      [1][]byte // backs bufs for a frame
+	one      [1][]byte // backs bufs for a frame, or for a source in one piece
 	frame    *frame.Frame
 	answer   atomic.Uint32 // answerPending, answerGiven by the completion, answerLate by the put
 	landed   bool          // the transfer is no longer counted; guarded by Store.mu
@@ -42,7 +42,10 @@ func (w *writeOp) prepareLocked(incarnation uint32, it *PutItem) {
 	s := w.s
 	w.place = Place(s.table.At(w.ref).Place)
 	w.segment = s.segments[w.place.Segment()]
-	w.bufs = it.Src
+	if w.bufs = it.Src; w.frame == nil {
+		// A copy: after Late the list is the caller's again, only the memory is not.
+		w.bufs = append(w.one[:0], it.Src...)
+	}
 	w.record = putRecord{namespace: w.ns.number, incarnation: incarnation, id: w.id, place: w.place,
 		depth: it.Depth, importance: it.Importance, group: it.Key.Group,
 		key: append([]byte(nil), it.Key.Bytes...)}
