@@ -3,10 +3,14 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 
 // config is the command line, and what follows from -quick.
@@ -40,12 +44,22 @@ func parse(args []string) (c config, err error) {
 	set.StringVar(&c.docs, "docs", "", "write bench/latest.json, bench/*.svg and the tables of benchmarks.md in this folder; not with -quick")
 	set.StringVar(&c.spillway, "spillway", "bin/spillway", "the binary, for the replay")
 	set.StringVar(&c.trace, "trace", "", "the trace to replay; generated chats if empty")
+	profiles := set.String("profiles", "", "write a CPU profile of each of our runs into this folder, for go tool pprof; slows them a little")
 	set.BoolVar(&c.quick, "quick", false, "3 pairs, short runs, small sizes: shows that all works, proves nothing")
 	set.BoolVar(&c.tiny, "tiny", false, "as -quick, with the smallest sizes and 1 pair")
 	set.IntVar(&c.pairs, "pairs", 15, "rounds of each comparison")
 	set.DurationVar(&c.runtime, "runtime", time.Second, "length of one run, in whole seconds")
 	if err := set.Parse(args); err != nil {
 		return c, err
+	}
+	if *profiles != "" {
+		folder, err := filepath.Abs(*profiles)
+		if err != nil {
+			return c, err
+		}
+		if err := os.Setenv(work.ProfileEnv, folder); err != nil { // for the children
+			return c, err
+		}
 	}
 	c.sizeBytes, c.entries, c.steps, c.replayBytes = *mebibytes<<20, 1_000_000, []int{1_000_000, 4_000_000}, 4<<30
 	given := map[string]bool{}

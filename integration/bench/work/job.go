@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
@@ -80,11 +81,36 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := enterCgroup(j.Cgroup); err != nil {
 		return err
 	}
+	stop, err := profile(j.Work)
+	if err != nil {
+		return err
+	}
 	s, err := j.do(ctx)
+	err = errors.Join(err, stop())
 	if err != nil {
 		return fmt.Errorf("%s: %w", j.Work, err)
 	}
 	return json.NewEncoder(out).Encode(s)
+}
+
+// ProfileEnv names the variable whose value is the folder for CPU profiles, one
+// per job, named by its work.
+const ProfileEnv = "SPILLWAY_BENCH_PROFILES"
+
+// profile takes a CPU profile until stop, if it is asked for.
+func profile(name string) (stop func() error, err error) {
+	folder := os.Getenv(ProfileEnv)
+	if folder == "" {
+		return func() error { return nil }, nil
+	}
+	f, err := os.CreateTemp(folder, name+"-*.prof")
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
 }
 
 func (j *Job) do(ctx context.Context) (Sample, error) {
