@@ -86,6 +86,9 @@ func (l *loader) add(key, value []byte) error {
 		return l.dead.Delete(key, nil)
 	}
 	if other := g.owner[e.place.Slot()]; other == slotQuarantined {
+		if g.beyond(e.place.Slot()) {
+			s.counters.TornBlocks++
+		}
 		return l.dead.Delete(key, nil)
 	} else if other != slotFree {
 		if s.table.At(other).Position > e.position {

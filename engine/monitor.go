@@ -80,7 +80,7 @@ func (s *Store) endLocked(t *transfer, op *device.Op) {
 		t.next.prev = t.prev
 	}
 	switch {
-	case errors.Is(op.Err, device.ErrClosed), errors.Is(op.Err, device.ErrQueueFull):
+	case errors.Is(op.Err, device.ErrClosed), errors.Is(op.Err, device.ErrQueueFull), errors.Is(op.Err, device.ErrUnaligned):
 		return // never reached the drive
 	case op.Err != nil && !errors.Is(op.Err, io.ErrUnexpectedEOF):
 		m.outcomes = m.outcomes<<1 | 1

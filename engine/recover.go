@@ -131,6 +131,12 @@ func (s *Store) openSegment(name string, number uint32) error {
 		return errors.Join(f.Close(), s.dev.Remove(name))
 	}
 	g := newSegment(h, f)
+	if lost := g.loseBeyond(f.SizeBytes()); lost > 0 {
+		s.log.Error("a segment's file is cut short; blocks beyond its end are misses and their slots are not used", "segment", name, "slots", lost)
+	}
+	if g.usable() == 0 {
+		return errors.Join(f.Close(), s.dev.Remove(name))
+	}
 	g.directory = s.findDirectory(g)
 	s.segments[number] = g
 	s.costBytes += segmentCostBytes(h.slotBytes, h.slots)

@@ -29,6 +29,7 @@ type segment struct {
 	header      segmentHeader
 	file        device.File
 	owner       []table.Ref // per slot
+	sizeBytes   int64       // of the file, when it was opened
 	free        int         // slots that are slotFree
 	quarantined int
 	cursor      uint32 // where the search for a free slot goes on, ascending
@@ -53,7 +54,7 @@ func segmentNumber(name string) (uint32, bool) {
 }
 
 func newSegment(h segmentHeader, f device.File) *segment {
-	return &segment{header: h, file: f, owner: make([]table.Ref, h.slots), free: int(h.slots)}
+	return &segment{header: h, file: f, sizeBytes: h.fileBytes(), owner: make([]table.Ref, h.slots), free: int(h.slots)}
 }
 
 // take claims the next free slot in ascending order, starting at the cursor.
@@ -80,6 +81,24 @@ func (g *segment) release(slot uint32) {
 	g.owner[slot] = slotFree
 	g.free++
 }
+
+// loseBeyond takes out of use the slots that lie beyond the end of a file that
+// is shorter than it should be: nothing can be written there.
+func (g *segment) loseBeyond(sizeBytes int64) (lost int) {
+	g.sizeBytes = sizeBytes
+	for slot := range g.owner {
+		if g.beyond(uint32(slot)) {
+			g.owner[slot] = slotQuarantined
+			g.free--
+			g.quarantined++
+			lost++
+		}
+	}
+	return lost
+}
+
+// beyond reports whether a slot lies beyond the end of a file cut short.
+func (g *segment) beyond(slot uint32) bool { return g.header.slotOffset(slot+1) > g.sizeBytes }
 
 // usable is how many slots can hold a block.
 func (g *segment) usable() int { return int(g.header.slots) - g.quarantined }

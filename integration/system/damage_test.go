@@ -162,7 +162,7 @@ func TestDamagedFiles(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(dir, "index")); err != nil {
 				t.Fatal(err)
 			}
-		}, opens},
+		}, refuses},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, _ := damagedStore(t)
