@@ -48,6 +48,9 @@ func (b *putBatch) publishOnce(ready []*writeOp) (full []*writeOp, progress <-ch
 	s := b.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, w := range ready { // all of them: the log may have no room for some
+		w.landLocked()
+	}
 	for n, w := range ready {
 		it := &b.items[w.index]
 		position, err := w.publishLocked()

@@ -27,6 +27,8 @@ type rig struct {
 	rng  *rand.Rand
 	wrap func(device.Device) device.Device // may be nil
 
+	wrapIndex func(vfs.FS) vfs.FS // may be nil
+
 	session device.Device // of the newest open
 }
 
@@ -55,6 +57,9 @@ func (r *rig) tryOpen(o engine.Options) (*engine.Store, error) {
 		dev = r.wrap(dev)
 	}
 	o.Device, o.IndexFS = dev, r.fs
+	if r.wrapIndex != nil {
+		o.IndexFS = r.wrapIndex(r.fs)
+	}
 	return engine.Open(o)
 }
 

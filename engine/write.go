@@ -111,15 +111,20 @@ func (w *writeOp) complete() {
 	w.end()
 }
 
+// landLocked counts the transfer out, which has ended.
+func (w *writeOp) landLocked() {
+	if !w.landed {
+		w.landed = true
+		w.s.endLocked(&w.transfer, &w.op)
+	}
+}
+
 // publishLocked logs and publishes a write that has ended well, and takes back
 // the claim of one that has not. It returns the position of the put. With
 // wal.ErrFull the claim stands: the caller tries again or takes it back.
 func (w *writeOp) publishLocked() (uint64, error) {
 	s := w.s
-	if !w.landed {
-		w.landed = true
-		s.endLocked(&w.transfer, &w.op)
-	}
+	w.landLocked()
 	rec := w.claimedLocked()
 	if rec == nil {
 		return 0, ErrGone // the segment went while it was written
