@@ -34,6 +34,9 @@ func (s *Store) releaseAll() error {
 		errs = append(errs, g.closeOnce())
 	}
 	errs = append(errs, s.closeDeletions(), s.dev.Close())
+	// Stat, Release and FindNamespace are no calls that Close waits for.
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, ns := range s.namespaces {
 		evict.Free(ns.policy)
 	}
@@ -47,7 +50,8 @@ func (s *Store) releaseAll() error {
 }
 
 // Close waits for the calls and transfers in flight, makes everything durable
-// and releases the directory. Calls begun later answer ErrClosed.
+// and releases the directory. Calls begun later answer ErrClosed; so do the items
+// of a put that would have to wait for room.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closing {
@@ -55,6 +59,7 @@ func (s *Store) Close() error {
 		return ErrClosed
 	}
 	s.closing = true
+	s.wakeLocked() // puts that wait for room wait in vain
 	s.mu.Unlock()
 	s.scrub.stop()
 	s.calls.Wait()

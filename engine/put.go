@@ -113,6 +113,9 @@ func (b *putBatch) hopeless() error {
 	s := b.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closing { // no segment is made any more
+		return ErrClosed
+	}
 	if len(b.ns.segments) == 0 && time.Now().Before(s.growthStop) && s.segmentToTakeLocked(b.ns) == nil {
 		return fmt.Errorf("%w: %w", ErrNoSpace, s.growthError)
 	}
