@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -148,4 +149,26 @@ func TestIndexMemoryShared(t *testing.T) {
 		t.Errorf("%d blocks in an index for 10922", st.Blocks)
 	}
 	mustClose(t, s)
+}
+
+// TestRefusedCapacityLeavesNoTrace: a store that refuses a new capacity opens
+// afterwards as if nobody had asked.
+func TestRefusedCapacityLeavesNoTrace(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		capacity := s.Stat().CapacityBytes
+		all(t, put(t, namespace(t, s, "a", 4096), engine.PutOptions{}, 1, 2, 3), engine.Stored)
+		mustClose(t, s)
+		for _, refused := range []int64{1, 100 << 40, math.MaxInt64} { // too small, and too much for the index
+			_, err := r.tryOpen(engine.Options{CapacityBytes: refused})
+			wantErr(t, err, engine.ErrConfig)
+			s = r.open(engine.Options{})
+			if got := s.Stat().CapacityBytes; got != capacity {
+				t.Fatalf("capacity %d after %d was refused, want %d", got, refused, capacity)
+			}
+			all(t, get(t, namespace(t, s, "a", 4096), 1, 2, 3), engine.Hit)
+			mustClose(t, s)
+		}
+	})
 }

@@ -135,6 +135,11 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		}
 		s.namespaces = append(s.namespaces, ns)
 	}
+	if s.resized { // not before: a capacity that is refused must leave no trace
+		if err := writeStoreFile(s.dev, &s.file); err != nil {
+			return err
+		}
+	}
 	s.keepBallast()
 	if err := adoptIndex(indexFS, indexDir); err != nil {
 		return err
@@ -153,7 +158,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 }
 
 // openStoreFile reads the store's identity, or publishes a new one in an empty
-// directory.
+// directory. A changed capacity is not yet written.
 func (s *Store) openStoreFile() error {
 	f, err := readStoreFile(s.dev)
 	if err != nil {
@@ -185,9 +190,7 @@ func (s *Store) openStoreFile() error {
 		if err := l.check(); err != nil {
 			return err
 		}
-		if err := writeStoreFile(s.dev, f); err != nil {
-			return err
-		}
+		s.resized = true
 	}
 	s.file = *f
 	s.id = f.storeID()

@@ -53,6 +53,8 @@ type Store struct {
 	transfersMax int
 	// segmentsMax keeps the open files within the process's limit.
 	segmentsMax int
+	// resized: this open changes the capacity. Used by Open alone.
+	resized bool
 
 	mu          sync.Mutex
 	closing     bool
