@@ -35,7 +35,7 @@ func hollowJob(dir string, blocks int) work.Job {
 // hollowCapacity holds that many blocks, a tenth more, and what a store keeps free.
 func hollowCapacity(blocks int) int64 {
 	const perBlock = indexBlockBytes + 128 + 256 // slot, directory, index
-	return max(int64(float64(blocks)*1.2)*perBlock, 64*mebibyte)
+	return int64(float64(blocks)*1.1)*perBlock + min(int64(blocks)*perBlock/10, 256*mebibyte) + 64*mebibyte
 }
 
 // runMatch asks stores for prefixes, and measures how long the derivation of

@@ -116,8 +116,9 @@ func (b *bench) judgeReads(cell string, blockBytes int, engines []string, r runs
 // runPuts measures a store that is full, so that every put makes room, against a
 // file that was written before.
 func (b *bench) runPuts(ctx context.Context) error {
-	b.note("The store is full: every put evicts. Puts are acknowledged when written and queued in the log; fio's writes are direct and unsynced. The drive settles after each run.")
-	r, err := b.churn(ctx, "randwrite", mebibyte, 0)
+	sizeBytes := 4 * b.sizeBytes // a store keeps a 64th of its slots free ahead of need: more than 16 of 1 MiB
+	b.note("The store is full: every put evicts; it and the file have %d MiB. Puts are acknowledged when written and queued in the log; fio's writes are direct and unsynced. The drive settles after each run.", sizeBytes/mebibyte)
+	r, err := b.churn(ctx, "randwrite", sizeBytes, mebibyte, 0)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (b *bench) runPuts(ctx context.Context) error {
 
 func (b *bench) runMixed(ctx context.Context) error {
 	b.note("Latencies are of the reads. Reads are of blocks that stay, half of the store; puts evict from the other half.")
-	r, err := b.churn(ctx, "randrw", 64<<10, 0.7)
+	r, err := b.churn(ctx, "randrw", b.sizeBytes, 64<<10, 0.7)
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,9 @@ func (b *bench) runMixed(ctx context.Context) error {
 }
 
 // churn puts new blocks into a full store, with a share of reads between them.
-func (b *bench) churn(ctx context.Context, rw string, blockBytes int, readShare float64) (runs, error) {
+func (b *bench) churn(ctx context.Context, rw string, sizeBytes int64, blockBytes int, readShare float64) (runs, error) {
 	const depth = 16
-	file, err := plain(b.temp, b.sizeBytes)
+	file, err := plain(b.temp, sizeBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -156,13 +157,13 @@ func (b *bench) churn(ctx context.Context, rw string, blockBytes int, readShare 
 		return nil, err
 	}
 	defer remove()
-	blocks := int(b.sizeBytes) / blockBytes
-	j := work.Job{Work: work.Fill, Dir: store, CapacityBytes: b.sizeBytes + 64*mebibyte, BlockBytes: blockBytes, Blocks: blocks / 2, Full: true}
+	blocks := int(sizeBytes) / blockBytes
+	j := work.Job{Work: work.Fill, Dir: store, CapacityBytes: sizeBytes + 64*mebibyte, BlockBytes: blockBytes, Blocks: blocks / 2, Full: true}
 	if _, err := call(ctx, j); err != nil {
 		return nil, err
 	}
 	j.Work, j.ReadShare, j.Runtime, j.Depth = work.Transfer, readShare, b.runtime, depth
-	sides, err := b.fioSides(ctx, fioRun{file: file, sizeBytes: b.sizeBytes, rw: rw, blockBytes: blockBytes, depth: depth})
+	sides, err := b.fioSides(ctx, fioRun{file: file, sizeBytes: sizeBytes, rw: rw, blockBytes: blockBytes, depth: depth})
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,10 @@ func (j *Job) fill(ctx context.Context) (Sample, error) {
 		return Sample{}, err
 	}
 	err = j.putBlocks(ctx, ns, 0, j.Blocks, 1)
-	if err == nil && j.Full {
-		err = j.putBlocks(ctx, ns, j.Blocks, s.Stat().Slots*21/20, 0)
+	if slots := s.Stat().Slots; err == nil && slots < j.Blocks {
+		err = fmt.Errorf("%d blocks fit, not %d", slots, j.Blocks)
+	} else if err == nil && j.Full {
+		err = j.putBlocks(ctx, ns, j.Blocks, slots*21/20, 0)
 	}
 	return Sample{Values: map[string]float64{"blocks": float64(s.Stat().Blocks)}}, errors.Join(err, s.Close())
 }
