@@ -121,3 +121,29 @@ func TestUnlinkFails(t *testing.T) {
 		mustClose(t, s)
 	})
 }
+
+// TestDeleteBuriesEarlierPuts: a deleted block does not come back from an
+// earlier put of it that was evicted, but not yet durably so.
+func TestDeleteBuriesEarlierPuts(t *testing.T) {
+	for seed := range uint64(24) {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t, sim.Config{Seed: seed})
+			s := r.open(small(engine.Options{CapacityBytes: 2 << 20, SyncInterval: time.Hour}))
+			ns := namespace(t, s, "n", 4096)
+			n := 0
+			for ; ns.Stat().Blocks < ns.Stat().Slots; n++ {
+				all(t, put(t, ns, engine.PutOptions{Durability: engine.Durable}, n), engine.Stored)
+			}
+			all(t, put(t, ns, engine.PutOptions{}, n), engine.Stored) // evicts the first
+			all(t, get(t, ns, 0), engine.Miss)
+			all(t, put(t, ns, engine.PutOptions{}, 0), engine.Stored)
+			if deleted, err := ns.Delete([]engine.Key{key(0)}); deleted != 1 || err != nil {
+				t.Fatal(deleted, err)
+			}
+			r.powerCut(s)
+			s = r.open(engine.Options{})
+			all(t, get(t, namespace(t, s, "n", 4096), 0), engine.Miss)
+			mustClose(t, s)
+		})
+	}
+}

@@ -131,7 +131,7 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	}
 	s.table.FindBatch(ids, refs)
 	deleted, last, err := ns.deleteLocked(refs)
-	if err == nil && deleted < len(refs) {
+	if err == nil {
 		last, err = ns.goneLocked(last)
 	}
 	s.mu.Unlock()
@@ -141,9 +141,10 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	return deleted, err
 }
 
-// goneLocked returns the position whose sync makes it durable that the blocks
-// which are not in memory are not in the store: an eviction of which the log
-// does not durably say so would be undone by a power cut.
+// goneLocked returns the position whose sync makes it durable that no block
+// which has left memory before is in the store: an eviction of which the log
+// does not durably say so would be undone by a power cut, and with it an earlier
+// put of a key that has just been deleted.
 func (ns *Namespace) goneLocked(last uint64) (uint64, error) {
 	if err := ns.appendFreesLocked(); err != nil {
 		return last, err

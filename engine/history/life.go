@@ -143,11 +143,16 @@ func (r *runner) die(l *Life) {
 	r.index = r.index.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: keep, RNG: rng})
 }
 
-// closeStore closes the store and keeps what it had counted: calls still in
-// flight are taken to evict as much as they can.
+// closeStore closes the store and keeps what it had counted. The counters are
+// out of reach then: calls in flight are taken to evict as much as they can, and
+// the keeper, while transfers are waited for, all the rest.
 func (r *runner) closeStore(lf *life) (err error) {
 	lf.counted.Lock()
-	lf.counted.evicted = int(lf.store.Stat().Counters.Evicted) + r.calls.evictionsMax()
+	st := lf.store.Stat()
+	lf.counted.evicted = int(st.Counters.Evicted) + r.calls.evictionsMax()
+	if r.model.excuse.slow || r.calls.any() {
+		lf.counted.evicted += st.Blocks
+	}
 	lf.counted.closing = true
 	lf.counted.Unlock()
 	r.calls.run("Close", time.Time{}, func() { err = lf.store.Close() })

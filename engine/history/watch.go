@@ -74,6 +74,13 @@ func (b *callBook) evictionsMax() (n int) {
 	return n
 }
 
+// any reports whether a call is in flight.
+func (b *callBook) any() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.flying) > 0
+}
+
 // overdue names a call that should have returned, "" if there is none.
 func (b *callBook) overdue(slow bool) string {
 	limit := callMax
