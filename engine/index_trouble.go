@@ -91,11 +91,14 @@ type pacedFS struct {
 	trouble *indexTrouble
 }
 
-// Create implements vfs.FS. Pebble holds no lock while it calls it.
+// Create implements vfs.FS. Only the tables of a flush or compaction wait:
+// Pebble creates them without a lock, and some others while it holds one.
 func (p pacedFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	since := time.Duration(time.Now().UnixNano() - p.trouble.last.Load())
-	if since >= 0 && since < indexRetryPause {
-		time.Sleep(indexRetryPause - since)
+	if strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob") {
+		since := time.Duration(time.Now().UnixNano() - p.trouble.last.Load())
+		if since >= 0 && since < indexRetryPause {
+			time.Sleep(indexRetryPause - since)
+		}
 	}
 	f, err := p.FS.Create(name, category)
 	if err != nil || !strings.HasSuffix(name, ".log") {
