@@ -14,8 +14,9 @@
 //     that namespace, and no delete or drop that began after the put's end was
 //     acknowledged before the get began, whatever crashes lie between. The one
 //     exception is a medium that loses or changes log records that it had
-//     acknowledged as synced (mode Lies): there a deleted block may come back;
-//     a dropped one may not, and the bytes are still those of one put.
+//     acknowledged as synced (mode Lies): there a deleted block may come back (the
+//     lost record may be the one of its eviction, on which the delete relied); a
+//     dropped one may not, and the bytes are still those of one put.
 //  2. No byte outside a destination changes, and none inside after the answer,
 //     or, after LATE, after the release; sources never change. Every LATE is
 //     released exactly once, and nothing else is.
@@ -27,7 +28,8 @@
 //     during a put, lifts this; errors of writes and syncs lift it for relaxed
 //     puts only.
 //  5. As long as the medium does what it says, nothing is called damaged: no
-//     torn block, no stale read, no quarantine, no miss with a cause.
+//     torn block, no quarantine, no read error, and before the first power cut no
+//     stale read and no miss with a cause.
 //  6. A block under a lease is no miss, except for drop, delete, capacity,
 //     damage or a restart.
 //  7. After a failed sync of the log the store is read-only and says so, and

@@ -232,10 +232,13 @@ func (m *model) hit(b block, got []byte, begin uint64, scribbled change) error {
 	return nil
 }
 
-// stored registers the acknowledgement of a put.
-func (m *model) stored(b block, begin uint64, durable bool) error {
+// stored registers the acknowledgement of a put, unless it reaches nobody.
+func (m *model) stored(b block, begin uint64, durable bool, isDead func() bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if isDead() { // asked under the lock: endLife comes later
+		return nil
+	}
 	if m.readOnly != 0 && begin > m.readOnly {
 		return fmt.Errorf("a put of %v was acknowledged after the store had said that it is read-only", b)
 	}

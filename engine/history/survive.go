@@ -51,7 +51,6 @@ func (m *model) endLife(clean bool, window time.Duration) {
 		a.durable = a.durable || clean
 		return a.durable || old
 	})
-	m.leases, m.readOnly = nil, 0
 }
 
 // endOpening is the end of a process that died before its store was open: it
@@ -67,6 +66,7 @@ func (m *model) opened() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keepLocked(func(a *ack) bool { a.durable = true; return true })
+	m.leases, m.readOnly = nil, 0
 	m.tick++
 	m.lifeBegan = m.tick
 }

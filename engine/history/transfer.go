@@ -89,9 +89,7 @@ func (c *client) judgePut(it *engine.PutItem, b block, p *put, begin uint64, op 
 		if it.Status == engine.Present {
 			c.r.check(m.present(b, begin, p))
 		}
-		if !c.isDead() {
-			c.r.check(m.stored(b, begin, op.Durable))
-		}
+		c.r.check(m.stored(b, begin, op.Durable, c.isDead))
 	case engine.Dropped:
 		if it.Err == nil {
 			c.r.fail("%s: DROPPED without a cause", c.name)
