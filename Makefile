@@ -17,10 +17,10 @@ DEMOTIME ?= 20s
 TIMEOUT  ?= 4h
 
 # Rooms whose goroutines share memory: their short tests run again under the race detector.
-RACED := ./engine/... ./wal/... ./cmd/...
+RACED := ./engine/... ./wal/... ./cmd/spillway/replay
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-long test-integration bench bench-go fuzz lint fmt check clean
+.PHONY: help build demo test test-full test-long test-integration bench bench-go fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +33,15 @@ build: ## build bin/spillway
 demo: build ## replay generated chats against a fresh store and judge the read latency
 	@.ci/demo bin/spillway $(DEMOTIME)
 
-test: ## vet, all tests, and the concurrent packages again under the race detector
+test: ## vet, the tests in their short form, hundreds of random histories, the race detector: minutes
 	@echo "testing, the first run compiles everything twice and takes some minutes"
 	$(GO) vet ./...
-	$(GO) test ./...
+	$(GO) test -short $$($(GO) list ./... | grep -v -e /integration/system -e /engine/history)
+	$(GO) test ./engine/history
 	$(GO) test -race -short $(RACED)
+
+test-full: ## every test in its ordinary form, whole-system tests included
+	$(GO) test ./...
 
 test-long: ## hours: long histories and crash loops, then again able to plant bugs
 	SPILLWAY_LONG=1 $(GO) test -count=1 -timeout $(TIMEOUT) $(PKG)
@@ -63,7 +67,7 @@ lint: ## format, vet, the house rules, staticcheck
 fmt: ## format all Go files
 	find . -name '*.go' -not -path '*/testdata/*' -not -path './shared/*' -exec gofmt -w {} +
 
-check: test lint ## what CI runs
+check: test lint test-full ## what CI runs
 
 clean: ## remove what the targets left behind
 	rm -rf bin .demo-*
