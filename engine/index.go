@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -109,6 +110,12 @@ func decodeIndexEntry(key, value []byte) (e indexEntry, err error) {
 type index struct {
 	db      *pebble.DB
 	trouble *indexTrouble
+
+	// measuring is held while Pebble measures itself, which it cannot do while it
+	// closes or after that. It guards what follows.
+	measuring  sync.RWMutex
+	closed     bool
+	finalBytes int64 // on the file system, when it was closed
 }
 
 func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
@@ -151,13 +158,20 @@ func (ix *index) close() error {
 	if ix.trouble.failed.Load() {
 		return errIndexFailed
 	}
+	bytes := ix.diskBytes()
+	ix.measuring.Lock()
+	ix.closed, ix.finalBytes = true, bytes
+	ix.measuring.Unlock()
 	return ix.trouble.guard(ix.db.Close)
 }
 
-// diskBytes is what the index takes on the file system.
+// diskBytes is what the index takes on the file system, or took when it was
+// closed.
 func (ix *index) diskBytes() int64 {
-	if ix.trouble.failed.Load() {
-		return 0
+	ix.measuring.RLock()
+	defer ix.measuring.RUnlock()
+	if ix.closed || ix.trouble.failed.Load() {
+		return ix.finalBytes
 	}
 	return int64(ix.db.Metrics().DiskSpaceUsage())
 }
