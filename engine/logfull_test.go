@@ -49,13 +49,14 @@ func TestFullLog(t *testing.T) {
 					items[i].Key = longKey(n+i, engine.KeyMaxBytes)
 				}
 				n += batch
+				refused = 0
 				must(t, ns.Put(items, po))
 				for i := range items {
 					if errors.Is(items[i].Err, wal.ErrFull) {
 						refused++
 					}
 				}
-				if refused > 0 {
+				if refused >= 2 { // a single one may just miss the log's end
 					return refused
 				}
 			}
