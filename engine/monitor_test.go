@@ -141,7 +141,7 @@ func TestBallast(t *testing.T) {
 		const capacity = 4 << 20
 		r := newRig(t, sim.Config{CapacityBytes: capacity + 64<<10})
 		s := r.open(small(engine.Options{CapacityBytes: capacity}))
-		ns := namespace(t, s, "a", 4096)
+		namespace(t, s, "a", 4096)
 		if !holds(r, "BALLAST") {
 			t.Fatal("no ballast in a new store")
 		}

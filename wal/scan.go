@@ -43,15 +43,6 @@ type scanned struct {
 	items  []item
 }
 
-func (s *scanned) frames() (n int) {
-	for i := range s.items {
-		if s.items[i].seen == seenFrame {
-			n++
-		}
-	}
-	return n
-}
-
 // scanner reads log files. It writes nothing.
 type scanner struct {
 	dev     device.Device

@@ -99,10 +99,7 @@ func (b *callBook) overdue(slow bool) string {
 
 // storeLog hands the store's lines to the log book, and lifts the leases when
 // the capacity took segments whole.
-type storeLog struct {
-	r     *runner
-	attrs string
-}
+type storeLog struct{ r *runner }
 
 func (l storeLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
