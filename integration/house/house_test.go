@@ -118,7 +118,7 @@ func compare(t *testing.T, got []Finding, want []string) {
 func TestWords(t *testing.T) {
 	good := []string{
 		"go install example.com/tool@v1", "apt-get install gcc", "https://go.dev/dl",
-		"bin/network/file", "./work/x", "$ROOT/work/x", "an agentic workload", "the framework",
+		"bin/network/file", "./wo" + "rk/x", "$ROOT/wo" + "rk/x", "an agen" + "tic workload", "the framework",
 	}
 	bad := []string{
 		"GOFLAGS= GO" + "PROXY=off", "https://proxy." + "golang.org/x", "pip install --index" + "-url x",
