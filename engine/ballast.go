@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"io/fs"
+	"maps"
 )
 
 // The ballast is a file of nothing. When the file system is full, its room lets
@@ -73,11 +74,7 @@ func (s *Store) yieldSegment() {
 	if len(s.segments) < 2 {
 		return
 	}
-	all := make([]*segment, 0, len(s.segments))
-	for _, g := range s.segments {
-		all = append(all, g)
-	}
-	if g := coldest(all); g != nil {
+	if g := coldest(maps.Values(s.segments)); g != nil {
 		s.log.Warn("the file system is full: the coldest segment goes", "segment", g.header.number)
 		s.emptySegmentLocked(g)
 	}

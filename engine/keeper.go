@@ -2,6 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -181,14 +184,14 @@ func (s *Store) segmentToTakeLocked(ns *Namespace) *segment {
 			candidates = append(candidates, other.segments...)
 		}
 	}
-	g := coldest(candidates)
+	g := coldest(slices.Values(candidates))
 	if g == nil || s.segmentHeldLocked(g) {
 		return nil
 	}
 	if len(ns.segments) == 0 {
 		return g
 	}
-	if own := coldest(ns.segments); g.lastUse >= own.lastUse {
+	if own := coldest(slices.Values(ns.segments)); g.lastUse >= own.lastUse {
 		return nil
 	}
 	return g
@@ -206,8 +209,9 @@ func (s *Store) segmentHeldLocked(g *segment) bool {
 	return false
 }
 
-func coldest(segments []*segment) (g *segment) {
-	for _, c := range segments {
+// coldest is the segment whose newest use is the oldest, nil if all are leaving.
+func coldest(segments iter.Seq[*segment]) (g *segment) {
+	for c := range segments {
 		if !c.leaving && (g == nil || c.lastUse < g.lastUse) {
 			g = c
 		}
@@ -221,19 +225,15 @@ func (s *Store) checkIndexSize() {
 	used := s.index.diskBytes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reserve := min(indexFixedBytesMax, s.layout.capacityBytes/16)
-	var all []*segment
+	reserve := s.layout.indexFixedBytes()
 	for _, g := range s.segments {
 		reserve += int64(g.header.slots) * indexBytesPerSlot
-		all = append(all, g)
 	}
 	s.keep.indexOverrun = max(used-reserve, 0)
-	if s.health == nil && s.costBytes+s.keep.indexOverrun > s.layout.segmentBudgetBytes() && len(all) > 1 {
-		if g := coldest(all); g != nil {
+	if s.health == nil && s.costBytes+s.keep.indexOverrun > s.layout.segmentBudgetBytes() && len(s.segments) > 1 {
+		if g := coldest(maps.Values(s.segments)); g != nil {
 			s.log.Info("the index outgrew its reserve; the coldest segment goes", "index_bytes", used, "segment", g.header.number)
 			s.emptySegmentLocked(g)
 		}
 	}
 }
-
-func (s *Store) indexOverrunLocked() int64 { return s.keep.indexOverrun }

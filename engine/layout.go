@@ -48,8 +48,11 @@ func logFileBytesFor(capacityBytes int64) int64 {
 
 // overheadBytes is what the store needs before its first segment.
 func (l layout) overheadBytes() int64 {
-	return logFilesMax*l.logFileBytes + l.ballastBytes() + storeFileReserve + min(indexFixedBytesMax, l.capacityBytes/16)
+	return logFilesMax*l.logFileBytes + l.ballastBytes() + storeFileReserve + l.indexFixedBytes()
 }
+
+// indexFixedBytes is the reserve for the index's own files, blocks apart.
+func (l layout) indexFixedBytes() int64 { return min(indexFixedBytesMax, l.capacityBytes/16) }
 
 // segmentBudgetBytes is what segments, with their share of the index, may cost.
 func (l layout) segmentBudgetBytes() int64 { return l.capacityBytes - l.overheadBytes() }

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // trimToQuotaLocked gives up the coldest whole segments of a namespace above
 // its quota. A segment with a block under lease stays until a later call, since
 // a lease outranks a quota. The caller unlinks what went.
@@ -14,7 +16,7 @@ func (ns *Namespace) trimToQuotaLocked() {
 				free = append(free, g)
 			}
 		}
-		g := coldest(free)
+		g := coldest(slices.Values(free))
 		if g == nil {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -261,7 +263,7 @@ func (s *Store) shrink() {
 	defer s.mu.Unlock()
 	over := func(list []*segment, excess func() bool) {
 		for excess() {
-			g := coldest(list)
+			g := coldest(slices.Values(list))
 			if g == nil {
 				return
 			}
@@ -279,11 +281,7 @@ func (s *Store) shrink() {
 	}
 	excess := s.costBytes - leaving - s.layout.segmentBudgetBytes()
 	for excess > 0 {
-		var all []*segment
-		for _, g := range s.segments {
-			all = append(all, g)
-		}
-		g := coldest(all)
+		g := coldest(maps.Values(s.segments))
 		if g == nil {
 			return
 		}

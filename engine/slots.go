@@ -30,7 +30,7 @@ func (ns *Namespace) growthLocked() int {
 	if s.health != nil || time.Now().Before(s.growthStop) {
 		return 0
 	}
-	free := s.layout.segmentBudgetBytes() - s.costBytes - s.indexOverrunLocked()
+	free := s.layout.segmentBudgetBytes() - s.costBytes - s.keep.indexOverrun
 	n := max(free, 0) / segmentCostBytes(ns.slotBytes, ns.slots)
 	if ns.quotaBytes > 0 {
 		each := segmentFileBytes(ns.slotBytes, ns.slots)
