@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -125,7 +126,7 @@ func (c *checkCmd) print(w io.Writer, r *checkReport) error {
 	if !r.Clean {
 		state = "not known to have been closed"
 	}
-	read := showBytes(r.Bytes)
+	read := units.Bytes(r.Bytes)
 	if r.Rebuilt == nil {
 		read = fmt.Sprintf("%d, %s", r.Read, read)
 	}
@@ -147,7 +148,7 @@ func (c *checkCmd) print(w io.Writer, r *checkReport) error {
 }
 
 func checkLine(p engine.CheckProgress, elapsed time.Duration) string {
-	line := fmt.Sprintf("%s of %s, %s/s", showBytes(p.DoneBytes), showBytes(p.TotalBytes), showBytes(int64(float64(p.DoneBytes)/elapsed.Seconds())))
+	line := fmt.Sprintf("%s of %s, %s/s", units.Bytes(p.DoneBytes), units.Bytes(p.TotalBytes), units.Bytes(int64(float64(p.DoneBytes)/elapsed.Seconds())))
 	if p.Left > 0 {
 		line += fmt.Sprintf(", %v left", p.Left.Round(time.Second))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/xattr"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/wal"
@@ -33,13 +34,13 @@ func (in *inspection) storeFile(f *os.File, _ int64) error {
 	in.show(inspectStore{"store", in.path, facts.Version, facts.StoreID, facts.CapacityBytes, facts.SegmentBytes, facts.LogFileBytes, len(facts.Namespaces)},
 		func() string {
 			return fmt.Sprintf("  version %d, store %s, capacity %s, segments of %s, log files of %s, %d namespaces", facts.Version, facts.StoreID,
-				showBytes(facts.CapacityBytes), showBytes(facts.SegmentBytes), showBytes(facts.LogFileBytes), len(facts.Namespaces))
+				units.Bytes(facts.CapacityBytes), units.Bytes(facts.SegmentBytes), units.Bytes(facts.LogFileBytes), len(facts.Namespaces))
 		})
 	for _, ns := range facts.Namespaces {
 		in.show(inspectNamespace{"namespace", in.path, ns}, func() string {
 			quota := "none"
 			if ns.QuotaBytes > 0 {
-				quota = showBytes(ns.QuotaBytes)
+				quota = units.Bytes(ns.QuotaBytes)
 			}
 			return fmt.Sprintf("  namespace %d %q: incarnation %d, quota %s, blocks of %d bytes, ID %s", ns.Number, ns.Descriptor.Name, ns.Incarnation,
 				quota, ns.Descriptor.BlockBytes, ns.ID)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -52,9 +53,9 @@ func (c *nsListCmd) run(_ context.Context, st *state) error {
 	for _, n := range list {
 		quota := "none"
 		if n.QuotaBytes > 0 {
-			quota = showBytes(n.QuotaBytes)
+			quota = units.Bytes(n.QuotaBytes)
 		}
-		rows = append(rows, []string{n.Name, fmt.Sprintf("%.12s", n.ID), showBytes(int64(n.BlockBytes)),
+		rows = append(rows, []string{n.Name, fmt.Sprintf("%.12s", n.ID), units.Bytes(int64(n.BlockBytes)),
 			fmt.Sprint(n.Blocks), fmt.Sprint(n.Slots), quota, fmt.Sprint(n.Incarnation)})
 	}
 	return table(st.stdout, rows)

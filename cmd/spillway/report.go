@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/replay"
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine/histogram"
 	"github.com/spillway-kv/spillway/fio"
 )
@@ -143,14 +144,14 @@ func (r *replayReport) print(w io.Writer, asJSON bool) error {
 		return fmt.Sprintf("%d (%s)", count, cause)
 	}
 	speed := func(iops, bytes float64) string {
-		return fmt.Sprintf("%.0f IOPS, %s/s", iops, showBytes(int64(bytes)))
+		return fmt.Sprintf("%.0f IOPS, %s/s", iops, units.Bytes(int64(bytes)))
 	}
 	l := r.ReadLatencyNS
 	rows := [][]string{
 		{"requests", n(r.Requests)}, {"block_refs", n(r.BlockRefs)},
 		{"hits", share(r.Hits, r.HitRatio)}, {"prefix_hits", share(r.PrefixHits, r.PrefixHitRatio)},
 		{"writes", n(r.Writes)}, {"dropped", because(r.Dropped, r.DropCause)}, {"evicted", n(r.Evicted)},
-		{"slots", n(r.Slots) + " of " + showBytes(int64(r.BlockBytes))},
+		{"slots", n(r.Slots) + " of " + units.Bytes(int64(r.BlockBytes))},
 		{"wrong_bytes", n(r.WrongBytes)}, {"corrupt", n(r.Corrupt)}, {"lost", n(r.Lost)},
 		{"missed_after_match", because(r.MissedAfterMatch, r.MissCause)},
 		{"I/O errors", fmt.Sprintf("%d read, %d write", r.ReadErrors, r.WriteErrors)},

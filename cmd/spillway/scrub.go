@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -66,7 +67,7 @@ func (c *scrubCmd) print(st *state, r engine.ScrubReport, n engine.Counters, ela
 		return printJSON(st.stdout, scrubReport{"scrub", r, n.TornBlocks, n.ReadErrors, n.QuarantinedSlots, elapsed.Seconds()})
 	}
 	return table(st.stdout, [][]string{
-		{"blocks read", fmt.Sprintf("%d of %d", r.Blocks, r.Total)}, {"bytes read", showBytes(r.Bytes)},
+		{"blocks read", fmt.Sprintf("%d of %d", r.Blocks, r.Total)}, {"bytes read", units.Bytes(r.Bytes)},
 		{"bad", fmt.Sprintf("%d (torn %d, unreadable %d)", r.Bad, n.TornBlocks, n.ReadErrors)},
 		{"lost", fmt.Sprint(r.Lost)},
 		{"skipped", fmt.Sprint(r.Skipped)}, {"quarantined slots", fmt.Sprint(n.QuarantinedSlots)},
@@ -76,7 +77,7 @@ func (c *scrubCmd) print(st *state, r engine.ScrubReport, n engine.Counters, ela
 
 func scrubLine(r engine.ScrubReport, elapsed time.Duration) string {
 	done := r.Blocks + r.Skipped
-	line := fmt.Sprintf("%d of %d blocks, %s/s, %d bad", done, r.Total, showBytes(int64(float64(r.Bytes)/elapsed.Seconds())), r.Bad)
+	line := fmt.Sprintf("%d of %d blocks, %s/s, %d bad", done, r.Total, units.Bytes(int64(float64(r.Bytes)/elapsed.Seconds())), r.Bad)
 	if done > 0 && done < r.Total {
 		line += fmt.Sprintf(", %v left", time.Duration(float64(elapsed)*(float64(r.Total)/float64(done)-1)).Round(time.Second))
 	}

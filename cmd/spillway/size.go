@@ -84,17 +84,3 @@ func (s *quotaSize) UnmarshalText(text []byte) error {
 	*s = quotaSize(n)
 	return nil
 }
-
-// showBytes writes n for people, by 1024.
-func showBytes(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, i := float64(n)/1024, 0
-	for value >= 1024 && i < len(units)-1 {
-		value /= 1024
-		i++
-	}
-	return fmt.Sprintf("%.4g %ciB", value, units[i])
-}

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
+)
 
 func TestParseSize(t *testing.T) {
 	for _, c := range []struct {
@@ -21,8 +25,8 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 2 << 30: "2 GiB", 1<<63 - 1: "8 EiB"} {
-		if got := showBytes(n); got != want {
-			t.Errorf("showBytes(%d) = %q, want %q", n, got, want)
+		if got := units.Bytes(n); got != want {
+			t.Errorf("units.Bytes(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

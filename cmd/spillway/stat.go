@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -46,11 +47,11 @@ func (c *statCmd) run(_ context.Context, st *state) error {
 	return table(st.stdout, [][]string{
 		{"store", stat.StoreID}, {"directory", stat.Dir}, {"health", health},
 		{"device", stat.Device + ", " + stat.FileSystem + ", " + ioMode(stat.DirectIO) + " I/O"},
-		{"capacity", showBytes(stat.CapacityBytes)}, {"used", showBytes(stat.UsedBytes)},
-		{"segments", n(stat.Segments) + " of " + showBytes(stat.SegmentBytes)},
+		{"capacity", units.Bytes(stat.CapacityBytes)}, {"used", units.Bytes(stat.UsedBytes)},
+		{"segments", n(stat.Segments) + " of " + units.Bytes(stat.SegmentBytes)},
 		{"blocks", n(stat.Blocks)}, {"slots", n(stat.Slots)},
 		{"namespaces", n(len(stat.Namespaces))},
-		{"index memory", showBytes(stat.IndexBytes)}, {"log", showBytes(stat.LogBytes)},
+		{"index memory", units.Bytes(stat.IndexBytes)}, {"log", units.Bytes(stat.LogBytes)},
 		{"torn", n(stat.Counters.TornBlocks)}, {"lost", n(stat.Counters.LostBlocks)}, {"stale", n(stat.Counters.StaleReads)},
 		{"quarantined slots", n(stat.Counters.QuarantinedSlots)},
 	})

@@ -1,8 +1,9 @@
 package doctor
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 )
 
 // Level is how grave a finding is.
@@ -54,23 +55,9 @@ func shell(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// size writes bytes for people, by 1024.
-func size(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, i := float64(n)/1024, 0
-	for value >= 1024 && i < len(units)-1 {
-		value /= 1024
-		i++
-	}
-	return fmt.Sprintf("%.4g %ciB", value, units[i])
-}
-
 func limit(n uint64) string {
 	if n == unlimited {
 		return "unlimited"
 	}
-	return size(int64(min(n, 1<<62)))
+	return units.Bytes(int64(min(n, 1<<62)))
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -35,8 +36,8 @@ func store(f *Facts, _ Plan) []Check {
 	const name = "store"
 	found := ""
 	if f.Store != nil {
-		found = fmt.Sprintf("store %s, capacity %s, %d namespaces, %d segments of %s, %d log files", f.Store.StoreID, size(f.Store.CapacityBytes),
-			len(f.Store.Namespaces), f.Segments, size(f.Store.SegmentBytes), f.Logs)
+		found = fmt.Sprintf("store %s, capacity %s, %d namespaces, %d segments of %s, %d log files", f.Store.StoreID, units.Bytes(f.Store.CapacityBytes),
+			len(f.Store.Namespaces), f.Segments, units.Bytes(f.Store.SegmentBytes), f.Logs)
 	}
 	switch {
 	case f.DirErr != nil || f.Missing > 0:
@@ -75,7 +76,7 @@ func space(f *Facts, plan Plan) []Check {
 	if f.SpaceErr != nil {
 		return one(name, Warn, f.SpaceErr.Error(), "whether a store fits could not be told", "df "+shell(f.Dir))
 	}
-	free := fmt.Sprintf("%s free of %s", size(f.Space.FreeBytes), size(f.Space.TotalBytes))
+	free := fmt.Sprintf("%s free of %s", units.Bytes(f.Space.FreeBytes), units.Bytes(f.Space.TotalBytes))
 	capacity, used := plan.CapacityBytes, f.UsedBytes
 	if capacity == 0 && f.Store != nil {
 		capacity = f.Store.CapacityBytes
@@ -84,7 +85,7 @@ func space(f *Facts, plan Plan) []Check {
 		return one(name, OK, free, "give doctor the --capacity you plan, and it says whether it fits", "")
 	}
 	need := max(capacity-used, 0)
-	found := fmt.Sprintf("%s; the store has %s and may grow by %s", free, size(used), size(need))
+	found := fmt.Sprintf("%s; the store has %s and may grow by %s", free, units.Bytes(used), units.Bytes(need))
 	switch {
 	case need <= f.Space.FreeBytes:
 		return one(name, OK, found, "the whole capacity fits", "")

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine/device/iouring"
 )
 
@@ -70,18 +71,18 @@ const raiseLocked = "echo '* - memlock unlimited' | sudo tee /etc/security/limit
 func lockedMemory(f *Facts, _ Plan) []Check {
 	const name = "locked memory"
 	found := fmt.Sprintf("limit %s, at most %s", limit(f.LockedSoft), limit(f.LockedHard))
-	means := fmt.Sprintf("the %s of frames can be registered once and need not be pinned for each transfer", size(wantedLocked))
+	means := fmt.Sprintf("the %s of frames can be registered once and need not be pinned for each transfer", units.Bytes(wantedLocked))
 	switch {
 	case f.MayLock:
 		return one(name, OK, found+"; this process has CAP_IPC_LOCK", means, "")
 	case f.LockedSoft >= wantedLocked:
 		return one(name, OK, found, means, "")
 	case f.LockedHard >= wantedLocked:
-		return one(name, Warn, found, fmt.Sprintf("less than the %s of frames: they are pinned for each transfer, which costs CPU", size(wantedLocked)),
+		return one(name, Warn, found, fmt.Sprintf("less than the %s of frames: they are pinned for each transfer, which costs CPU", units.Bytes(wantedLocked)),
 			fmt.Sprintf("ulimit -l %d", wantedLocked>>10))
 	}
 	return one(name, Warn, found, fmt.Sprintf("less than the %s of frames: they are pinned for each transfer, which costs CPU; "+
-		"a service needs LimitMEMLOCK=infinity, a container --ulimit memlock=-1", size(wantedLocked)), raiseLocked)
+		"a service needs LimitMEMLOCK=infinity, a container --ulimit memlock=-1", units.Bytes(wantedLocked)), raiseLocked)
 }
 
 func hugePages(f *Facts, _ Plan) []Check {
