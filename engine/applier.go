@@ -233,9 +233,14 @@ func applyRecord(b *pebble.Batch, position uint64, payload []byte) error {
 		if r, err = decodePut(payload); err == nil {
 			err = b.Set(appendIndexKey(nil, r.namespace, r.incarnation, r.id, position), appendIndexValue(nil, &r), nil)
 		}
-	case recordFree, recordDelete:
+	case recordFree:
 		err = decodeFree(payload, func(ns, incarnation uint32, it freeItem) {
 			keep(b.Delete(appendIndexKey(nil, ns, incarnation, it.id, it.position), nil))
+		})
+	case recordDelete:
+		err = decodeFree(payload, func(ns, incarnation uint32, it freeItem) {
+			keep(b.DeleteRange(appendIndexKey(nil, ns, incarnation, it.id, 0),
+				appendIndexKey(nil, ns, incarnation, it.id, it.position+1), nil))
 		})
 	case recordQuarantine:
 		err = decodeQuarantine(payload, func(p Place) { keep(b.Set(quarantineKey(p), nil, nil)) })

@@ -32,10 +32,14 @@ type blockSet struct {
 	// the log says are gone.
 	forRebuild bool
 	gone       map[blockName]bool
+	// buried is, by name without a position, up to where the puts of a block are
+	// deleted.
+	buried map[blockName]uint64
 }
 
 func newBlockSet(forRebuild bool) *blockSet {
-	return &blockSet{named: map[blockName]namedBlock{}, bad: map[Place]bool{}, forRebuild: forRebuild, gone: map[blockName]bool{}}
+	return &blockSet{named: map[blockName]namedBlock{}, bad: map[Place]bool{}, forRebuild: forRebuild,
+		gone: map[blockName]bool{}, buried: map[blockName]uint64{}}
 }
 
 // add takes an entry in; its key is copied if it is needed.
@@ -63,13 +67,18 @@ func (b *blockSet) apply(position uint64, payload []byte) (err error) {
 		e := indexEntry{namespace: r.namespace, incarnation: r.incarnation, id: r.id, position: position, place: r.place,
 			checksum: r.checksum, depth: r.depth, importance: r.importance, group: r.group, key: r.key}
 		b.add(e, position)
-	case recordFree, recordDelete:
+	case recordFree:
 		return decodeFree(payload, func(ns, incarnation uint32, it freeItem) {
 			name := blockName{ns, incarnation, it.id, it.position}
 			delete(b.named, name)
 			if b.forRebuild {
 				b.gone[name] = true
 			}
+		})
+	case recordDelete:
+		return decodeFree(payload, func(ns, incarnation uint32, it freeItem) {
+			block := blockName{ns, incarnation, it.id, 0}
+			b.buried[block] = max(b.buried[block], it.position)
 		})
 	case recordQuarantine:
 		return decodeQuarantine(payload, func(p Place) { b.bad[p] = true })
@@ -99,6 +108,13 @@ func (b *blockSet) apply(position uint64, payload []byte) (err error) {
 	return nil
 }
 
+// isGone reports whether the log says that a put's block is gone.
+func (b *blockSet) isGone(name blockName) bool {
+	block := name
+	block.position = 0
+	return b.gone[name] || name.position <= b.buried[block]
+}
+
 // alive reports whether an entry may be served, by the rules of the loader.
 func (c *checker) alive(e *indexEntry) bool {
 	g := c.segments[e.place.Segment()]
@@ -113,6 +129,10 @@ func (c *checker) checkBlocks() error {
 	strict := c.report.Clean && !c.o.Rebuild
 	bySlot, byID := map[Place]uint64{}, map[table.ID]uint64{}
 	for name, e := range c.blocks.named {
+		if c.blocks.isGone(name) {
+			delete(c.blocks.named, name)
+			continue
+		}
 		if strict {
 			c.checkPlace(&e.indexEntry)
 		}

@@ -534,3 +534,39 @@ func TestLostFreeThenDelete(t *testing.T) {
 		}
 	})
 }
+
+// TestLostFreeOfADeletedBlock: a block is evicted, and then deleted though it is
+// not there any more. If the log loses the record of the eviction, the deletion
+// holds nevertheless.
+func TestLostFreeOfADeletedBlock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{SyncInterval: time.Hour}))
+		ns := namespace(t, s, "a", 4096)
+		durable := engine.PutOptions{Durability: engine.Durable}
+		slots := ns.Stat().Slots
+		for n := range slots {
+			all(t, put(t, ns, durable, n), engine.Stored)
+		}
+		before := r.logState()
+		all(t, put(t, ns, durable, 1000), engine.Stored)
+		all(t, get(t, ns, 0), engine.Miss)
+		after := r.logState()
+		all(t, put(t, ns, durable, 5000), engine.Stored)
+		if n, err := ns.Delete(keysOf(0)); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		all(t, put(t, ns, durable, 5001), engine.Stored)
+		r.kill(s)
+		disk, fs := r.disk, r.fs
+		for _, sp := range changed(before, after) {
+			r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
+			must(t, r.disk.FlipBit(sp.name, sp.offset+40, 2))
+			s := r.open(engine.Options{})
+			if get(t, namespace(t, s, "a", 4096), 0)[0] == engine.Hit {
+				t.Errorf("damage at %v: the block came back after its deletion", sp)
+			}
+			mustClose(t, s)
+		}
+	})
+}

@@ -15,7 +15,7 @@ type RecordFacts struct {
 	Namespace   uint32     `json:"namespace,omitempty"`   // number in the store file
 	Incarnation uint32     `json:"incarnation,omitempty"` // of the namespace; of a drop: the last one dropped
 	Put         *PutFacts  `json:"put,omitempty"`         // of a put
-	Puts        []PutNamed `json:"puts,omitempty"`        // whose blocks a free or a delete ends
+	Puts        []PutNamed `json:"puts,omitempty"`        // that a free ends; of a delete: IDs, and up to where their puts are gone
 	Places      []string   `json:"places,omitempty"`      // that are quarantined
 	Segment     uint32     `json:"segment,omitempty"`     // that is gone
 }

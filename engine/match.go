@@ -130,10 +130,7 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 		return 0, ErrGone // whether the drop is durable is its caller's to learn
 	}
 	s.table.FindBatch(ids, refs)
-	deleted, last, err := ns.deleteLocked(refs)
-	if err == nil {
-		last, err = ns.goneLocked(last)
-	}
+	deleted, last, err := ns.deleteLocked(ids, refs)
 	s.mu.Unlock()
 	if err == nil && last > 0 {
 		err = s.syncDeletion(last)
@@ -141,67 +138,33 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	return deleted, err
 }
 
-// goneLocked returns the position whose sync makes it durable that no block
-// which has left memory before is in the store: an eviction of which the log
-// does not durably say so would be undone by a power cut, and with it an earlier
-// put of a key that has just been deleted.
-func (ns *Namespace) goneLocked(last uint64) (uint64, error) {
-	if err := ns.appendFreesLocked(); err != nil {
-		return last, err
-	}
-	if n := len(ns.s.freeQueue); n > 0 {
-		last = max(last, ns.s.freeQueue[n-1].position)
-	}
-	if last > 0 {
-		return last, nil
-	}
-	// All is durable already, but a directory may still name the blocks: it has
-	// to be older than this deletion.
-	return ns.s.appendLocked(appendFree(nil, recordDelete, ns.number, ns.incarnation, nil), true)
-}
-
-// deleteLocked takes the present blocks among refs out of memory and logs that
-// as barrier records. A block whose deletion the log refused stays.
-func (ns *Namespace) deleteLocked(refs []table.Ref) (deleted int, last uint64, err error) {
+// deleteLocked logs the deletion of all keys as barrier records and takes those
+// that are present out of memory. A record buries every put of its keys so far,
+// also of blocks that left memory earlier: whether the log says durably that
+// they went does not matter any more. Keys whose deletion the log refused stay.
+func (ns *Namespace) deleteLocked(ids []table.ID, refs []table.Ref) (deleted int, last uint64, err error) {
 	s := ns.s
-	var batch []table.Ref
-	flush := func() error {
-		items := make([]freeItem, len(batch))
-		for i, ref := range batch {
-			rec := s.table.At(ref)
-			items[i] = freeItem{id: rec.ID, position: rec.Position}
+	newest := uint64(s.wal.Last())
+	for len(ids) > 0 {
+		n := min(len(ids), freeItemsMax)
+		items := make([]freeItem, n)
+		for i, id := range ids[:n] {
+			items[i] = freeItem{id: id, position: newest}
 		}
-		p, err := s.appendLocked(appendFree(nil, recordDelete, ns.number, ns.incarnation, items), true)
-		if err != nil {
-			return err
+		if last, err = s.appendLocked(appendFree(nil, recordDelete, ns.number, ns.incarnation, items), true); err != nil {
+			return deleted, last, err
 		}
-		last = p
-		for _, ref := range batch {
-			ns.policy.Forget(evict.Handle(ref))
-			ns.dropBlockLocked(ref)
-			s.counters.Deleted++
-		}
-		deleted += len(batch)
-		batch = batch[:0]
-		return nil
-	}
-	seen := make(map[table.Ref]bool, len(refs))
-	for _, ref := range refs {
-		if ref == 0 || seen[ref] || s.table.At(ref).State != statePresent {
-			continue
-		}
-		seen[ref] = true
-		batch = append(batch, ref)
-		if len(batch) == freeItemsMax {
-			if err := flush(); err != nil {
-				return deleted, last, err
+		for i, ref := range refs[:n] { // a key may be given twice
+			if rec := s.table.Peek(ref); rec != nil && rec.ID == ids[i] && rec.State == statePresent {
+				ns.policy.Forget(evict.Handle(ref))
+				ns.dropBlockLocked(ref)
+				s.counters.Deleted++
+				deleted++
 			}
 		}
+		ids, refs = ids[n:], refs[n:]
 	}
-	if len(batch) > 0 {
-		err = flush()
-	}
-	return deleted, last, err
+	return deleted, last, nil
 }
 
 // syncLog makes the log durable up to position.

@@ -116,7 +116,7 @@ func (c *checker) gatherPage(g *checkedSegment, p *directoryPage, r *RebuildRepo
 		e := &indexEntry{namespace: g.header.namespace, incarnation: g.header.incarnation, id: d.id, position: d.position,
 			place: MakePlace(g.header.number, d.slot), checksum: d.checksum, depth: d.depth, importance: d.importance,
 			group: d.group, key: d.key}
-		if c.blocks.gone[e.name()] || !c.alive(e) {
+		if c.blocks.isGone(e.name()) || !c.alive(e) {
 			continue
 		}
 		if !usable {

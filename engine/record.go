@@ -13,7 +13,8 @@ import (
 //	put         u8 1 | u32 ns | u32 incarnation | ID 16 | u64 place | u64 checksum
 //	            | u32 depth | u8 importance | u32 group | u16 key bytes | key
 //	free        u8 2 | u32 ns | u32 incarnation | n x (ID 16 | u64 position of the put)
-//	delete      u8 3 | as free; appended with the log's barrier flag
+//	delete      u8 3 | as free, but an item means every put of the ID up to the
+//	            position; appended with the log's barrier flag
 //	quarantine  u8 4 | n x u64 place
 //	segment gone u8 5 | u32 segment
 //	drop        u8 6 | u32 ns | u32 incarnation: all incarnations up to it
@@ -81,7 +82,8 @@ func decodePut(b []byte) (r putRecord, err error) {
 	return r, nil
 }
 
-// freeItem names one put whose block is gone.
+// freeItem names one put whose block is gone, or, in a delete record, all puts
+// of its ID up to position.
 type freeItem struct {
 	id       table.ID
 	position uint64

@@ -12,11 +12,9 @@
 //
 //  1. A hit is the complete bytes of one put under exactly that key in exactly
 //     that namespace, and no delete or drop that began after the put's end was
-//     acknowledged before the get began, whatever crashes lie between. The one
-//     exception is a medium that loses or changes log records that it had
-//     acknowledged as synced (mode Lies): there a deleted block may come back (the
-//     lost record may be the one of its eviction, on which the delete relied); a
-//     dropped one may not, and the bytes are still those of one put.
+//     acknowledged before the get began, whatever crashes lie between, and also
+//     where the medium loses or changes log records that it had acknowledged as
+//     synced (mode Lies).
 //  2. No byte outside a destination changes, and none inside after the answer,
 //     or, after LATE, after the release; sources never change. Every LATE is
 //     released exactly once, and nothing else is.

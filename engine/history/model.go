@@ -177,9 +177,6 @@ func (m *model) goneLocked(p *put, begin uint64) string {
 	if why := gone(m.drops[p.of.space], "drop"); why != "" {
 		return why
 	}
-	if m.excuse.lies {
-		return ""
-	}
 	return gone(m.stateLocked(p.of).erased, "delete")
 }
 

@@ -6,7 +6,6 @@ import "time"
 type excuses struct {
 	damage  bool // the medium or a client spoils bytes: blocks may be missing, damage may be seen
 	trouble bool // writes and syncs fail: only durable puts are promised
-	lies    bool // synced log records are lost: deletes may be undone
 	slow    bool // transfers take any time: the intervals of relaxed puts do not hold
 	full    bool // the disk is smaller than the capacity
 	meddled bool // clients change destinations during gets
@@ -26,10 +25,7 @@ func (h *History) excuses() (e excuses) {
 			e.trouble = e.trouble || f.WriteEIO+f.SyncEIO+f.MetaEIO > 0
 			e.slow = e.slow || f.Delay+f.Stuck > 0
 		}
-		for _, f := range l.Flips {
-			e.damage = true
-			e.lies = e.lies || !f.Header
-		}
+		e.damage = e.damage || len(l.Flips) > 0
 		for _, ops := range l.Clients {
 			for _, op := range ops {
 				e.damage = e.damage || op.Kind == Put && op.Meddle > 0
