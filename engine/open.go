@@ -37,6 +37,7 @@ func Open(o Options) (*Store, error) {
 	s := &Store{opts: o, log: o.Logger, dev: dev, facts: dev.Facts(), started: time.Now(),
 		segments: map[uint32]*segment{}, zombiePins: map[Place]int{}, mismatches: map[Place]uint64{}, proven: map[uint64]bool{},
 		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1}
+	s.devWaiting, _ = dev.(device.Waiting)
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}
 	s.transfersMax = o.QueueOps - max(o.QueueOps/4, queueReserve)

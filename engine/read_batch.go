@@ -11,21 +11,25 @@ import (
 // run submits the transfers as room allows and waits until every item is
 // answered, by its transfer or by the deadline.
 func (b *readBatch) run() {
+	// Root first: reads were pinned tail first. progress is nil once everything is handed over.
+	next, progress := b.submit(len(b.reads) - 1)
+	if b.pending.Load() == 0 {
+		<-b.done
+		return
+	}
 	var late <-chan time.Time
 	if !b.opts.Deadline.IsZero() {
 		timer := time.NewTimer(time.Until(b.opts.Deadline))
 		defer timer.Stop()
 		late = timer.C
 	}
-	next := len(b.reads) - 1 // root first: reads were pinned tail first
 	for {
-		var progress <-chan struct{} // nil once everything is handed over
-		next, progress = b.submit(next)
 		select {
 		case <-b.done:
 			return
 		case <-progress:
 			b.s.stopWaiting()
+			next, progress = b.submit(next)
 		case <-late:
 			if progress != nil {
 				b.s.stopWaiting()
@@ -84,7 +88,10 @@ func (b *readBatch) submit(next int) (int, <-chan struct{}) {
 		s.waiting++
 	}
 	s.mu.Unlock()
-	if len(ops) > 0 {
+	switch {
+	case len(ops) == 1 && len(b.reads) == 1 && s.devWaiting != nil:
+		s.devWaiting.SubmitWaiting(ops[0], b.opts.Deadline)
+	case len(ops) > 0:
 		s.dev.Submit(ops)
 	}
 	return next, progress

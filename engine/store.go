@@ -39,16 +39,17 @@ import (
 // because the eviction order, the log order and the slot maps would each have
 // needed a lock of their own. Lock order: mu before any lock of wal.
 type Store struct {
-	opts    Options
-	log     *slog.Logger
-	dev     device.Device
-	facts   device.Facts
-	frames  *frame.Pool
-	index   *index
-	wal     *wal.Log
-	id      [16]byte
-	layout  layout
-	started time.Time
+	opts       Options
+	log        *slog.Logger
+	dev        device.Device
+	devWaiting device.Waiting // dev, if it lets one goroutine see a transfer through; nil if not
+	facts      device.Facts
+	frames     *frame.Pool
+	index      *index
+	wal        *wal.Log
+	id         [16]byte
+	layout     layout
+	started    time.Time
 	// transfersMax leaves room in the device's queue for what is no block transfer.
 	transfersMax int
 	// segmentsMax keeps the open files within the process's limit.

@@ -44,7 +44,8 @@ type Op struct {
 	Bufs [][]byte
 	// LengthBytes is the extent of a Punch; other kinds ignore it.
 	LengthBytes int64
-	// Done is called exactly once, on a goroutine of the device. It may compute
+	// Done is called exactly once, on a goroutine of the device (or of the caller
+	// who waits in SubmitWaiting). It may compute
 	// (hash, copy) and may call Submit, but must not wait for another Op: other
 	// completions may be waiting behind it.
 	Done func(*Op)

@@ -21,7 +21,7 @@ func (r *ring) request(fl *flight) iouring.SQE {
 		return e
 	}
 	e.FD = int32(fl.file.fd)
-	if fl.file.place > 0 {
+	if fl.file.place > 0 && !r.byNumber {
 		e.FD, e.Flags = int32(fl.file.place), iouring.FixedFile
 	}
 	switch op.Kind {

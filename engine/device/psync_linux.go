@@ -35,6 +35,7 @@ type psync struct {
 	calls   vectorCalls
 	workers sync.WaitGroup
 	rings   *rings // beside the workers; nil without io_uring
+	solo    *ring  // for a lone read, see newSolo; belongs to the one op in the queue
 	tempSeq atomic.Uint64
 
 	// life is held shared by every method that touches names, so that none of
@@ -138,6 +139,9 @@ func (d *psync) open() (err error) {
 
 // release closes what open opened; nothing is written through any of it.
 func (d *psync) release() {
+	if d.solo != nil {
+		d.solo.k.Close()
+	}
 	d.rings.close() // the kernel lets go of the lock and of the files here
 	if d.root != nil {
 		_ = d.root.Close()

@@ -62,6 +62,7 @@ type ring struct {
 	depth    int
 	bytesMax int     // of one request
 	nop      bool    // every op becomes a request that does nothing
+	byNumber bool    // files are named by their descriptors, not by a place in a table
 	memory   *memory // registered buffers; may be nil
 
 	enters, wakeups atomic.Uint64
@@ -85,14 +86,20 @@ type ring struct {
 
 // newRing starts the reaper of k, which the ring now owns.
 func newRing(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *ring {
+	r := newFlights(k, host, depth, setup)
+	r.again = make([]*flight, 0, depth)
+	r.batch = make([]*flight, 0, depth)
+	r.reaper.Go(r.reap)
+	return r
+}
+
+// newFlights is the part of a ring that has no reaper.
+func newFlights(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *ring {
 	r := &ring{k: k, host: host, depth: depth, bytesMax: setup.bytesMax, nop: setup.nop, flights: make([]flight, depth)}
 	for i := range r.flights {
 		r.flights[i].user = uint64(i)
 		r.free = append(r.free, &r.flights[i])
 	}
-	r.again = make([]*flight, 0, depth)
-	r.batch = make([]*flight, 0, depth)
-	r.reaper.Go(r.reap)
 	return r
 }
 
@@ -228,11 +235,16 @@ func (r *ring) refusedLocked(errno syscall.Errno) (stop bool) {
 	return false
 }
 
-// landLocked ends a flight and returns its op.
+// landLocked ends a flight, makes it free, and returns its op.
 func (r *ring) landLocked(fl *flight) *Op {
+	r.free = append(r.free, fl)
+	return r.land(fl)
+}
+
+// land ends a flight and returns its op.
+func (r *ring) land(fl *flight) *Op {
 	op := fl.op
 	clear(fl.pieces)
 	fl.op, fl.file, fl.at = nil, nil, cursor{}
-	r.free = append(r.free, fl)
 	return op
 }

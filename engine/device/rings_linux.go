@@ -65,9 +65,13 @@ func (d *psync) openRings(setup ringSetup) error {
 	if d.options.Engine == EnginePsync {
 		return nil
 	}
+	if setup.bytesMax == 0 {
+		setup.bytesMax = callBytesMax
+	}
 	rs, err := newRings(d, setup)
 	if err == nil {
 		d.rings = rs
+		d.solo = newSolo(d, setup)
 		d.facts.Device = EngineUring
 		return nil
 	}
@@ -94,9 +98,6 @@ func newRings(d *psync, setup ringSetup) (_ *rings, err error) {
 	depth := (d.options.QueueDepth + d.options.Rings - 1) / d.options.Rings
 	if setup.entries == 0 {
 		setup.entries = uint32(depth)
-	}
-	if setup.bytesMax == 0 {
-		setup.bytesMax = callBytesMax
 	}
 	for range d.options.Rings {
 		k, err := iouring.Open(iouring.Config{Entries: setup.entries, Flags: ringFlags, Calls: setup.calls})

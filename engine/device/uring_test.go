@@ -52,6 +52,9 @@ func openRing(t testing.TB, o device.Options, s device.SetUp) device.Device {
 	if s.Calls.Enter == nil {
 		s.Calls.Enter = iouring.Kernel.Enter
 	}
+	if s.Calls.EnterWait == nil {
+		s.Calls.EnterWait = iouring.Kernel.EnterWait
+	}
 	if s.Calls.Register == nil {
 		s.Calls.Register = iouring.Kernel.Register
 	}

@@ -65,6 +65,7 @@ func FlagNames(flags uint32) string {
 const (
 	featSingleMmap = 1 << 0
 	featNoDrop     = 1 << 1
+	featExtArg     = 1 << 8
 )
 
 // SQE is one request, 64 bytes as the kernel reads them (frozen).

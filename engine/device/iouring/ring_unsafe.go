@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ const (
 	mapSQEs  = 0x10000000 // offset of the request entries
 
 	enterGetEvents = 1 << 0 // wait for completions, and flush those that overflowed
+	enterExtArg    = 1 << 3 // the last two arguments are a getEventsArg and its size
 
 	sqCQOverflow = 1 << 1 // completions wait in the kernel for room
 )
@@ -49,6 +51,8 @@ type Config struct {
 	// Flags are tried from left to right: as long as the kernel does not know
 	// them (EINVAL), the last of them is left out.
 	Flags []uint32
+	// Quiet leaves the eventfd out: whoever submits waits itself, in EnterWait.
+	Quiet bool
 	Calls Calls
 }
 
@@ -89,14 +93,14 @@ func Open(c Config) (*Ring, error) {
 		}
 		flags = flags[:len(flags)-1]
 	}
-	if err := r.start(); err != nil {
+	if err := r.start(c.Quiet); err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Ring) start() error {
+func (r *Ring) start(quiet bool) error {
 	if r.params.Features&featSingleMmap == 0 || r.params.Features&featNoDrop == 0 {
 		return fmt.Errorf("%w: features %#x", ErrOld, r.params.Features)
 	}
@@ -105,6 +109,9 @@ func (r *Ring) start() error {
 	}
 	if err := r.mapQueues(); err != nil {
 		return err
+	}
+	if quiet {
+		return nil
 	}
 	return r.registerEvent()
 }
@@ -167,6 +174,17 @@ func (r *Ring) Enter(n int) (int, syscall.Errno) {
 	r.sqTail.Store(r.tail)
 	return r.calls.Enter(r.fd, uint32(n), 0, 0)
 }
+
+// EnterWait is Enter that then waits for a completion, or until the time limit has
+// passed (ETIME), without bound for a limit below 0. Requests are taken
+// whatever becomes of the wait. It needs a kernel with CanWait.
+func (r *Ring) EnterWait(n int, limit time.Duration) (int, syscall.Errno) {
+	r.sqTail.Store(r.tail)
+	return r.calls.EnterWait(r.fd, uint32(n), limit)
+}
+
+// CanWait says whether the kernel knows waiting with a limit (5.11).
+func (r *Ring) CanWait() bool { return r.params.Features&featExtArg != 0 }
 
 // Reap copies completions to dst and returns how many; fewer than len(dst) means
 // that there are no more. Completions that overflowed the queue are fetched.
