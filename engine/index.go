@@ -136,6 +136,9 @@ func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
 	}
 	o.EnsureDefaults()
 	err := ix.trouble.guard(func() (err error) {
+		if err := ix.removeUnprovenOptions(fs, dir); err != nil {
+			return err
+		}
 		ix.db, err = pebble.Open(dir, o)
 		return err
 	})
