@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // indexFile is what the name of a file in the index's folder says.
@@ -67,6 +70,35 @@ func splitMarker(name string) (marker, value string, ok bool) {
 	}
 	_, err := strconv.ParseUint(parts[2], 10, 64)
 	return parts[1], parts[3], err == nil
+}
+
+// markerTrouble is what the markers say of an index that did not open: their
+// names were changed (ErrCorrupt), or a later program wrote it (ErrVersion). The
+// library's own errors do not tell.
+func markerTrouble(fs vfs.FS, dir string) error {
+	names, err := fs.List(dir)
+	if err != nil {
+		return nil // what kept the library from it, it has said
+	}
+	format := uint64(0)
+	for _, name := range names {
+		marker, value, ok := splitMarker(name)
+		if !strings.HasPrefix(name, markerPrefix) {
+			continue
+		}
+		if ok && marker == markerFormat {
+			n, err := strconv.ParseUint(value, 10, 64)
+			ok = err == nil && n >= uint64(pebble.FormatMinSupported)
+			format = max(format, n)
+		}
+		if !ok {
+			return ErrCorrupt
+		}
+	}
+	if format > uint64(indexFormatPinned) {
+		return ErrVersion
+	}
+	return nil
 }
 
 // checkIndexNames looks at the folder's names, at the files that must be empty,

@@ -88,6 +88,9 @@ func (c *checker) checkLog() error {
 		}
 		return nil
 	}
+	if len(used) == 0 && c.report.Clean {
+		c.damage("wal-*", -1, "no log file is in use", "the index has what was in it; only a rebuild would miss it")
+	}
 	return c.readLog()
 }
 
