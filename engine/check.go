@@ -173,7 +173,7 @@ func (c *checker) run() error {
 	if err != nil || !known {
 		return err
 	}
-	for _, step := range []func() error{c.checkSegments, c.checkDeletions, c.checkIndex, c.checkLog, c.checkOrder, c.checkDirectories,
+	for _, step := range []func() error{c.checkSegments, c.checkBallast, c.checkIndex, c.checkDeletions, c.checkLog, c.checkOrder, c.checkDirectories,
 		c.checkBlocks, c.checkData} {
 		if err := errors.Join(c.ctx.Err(), step()); err != nil {
 			return err

@@ -115,11 +115,11 @@ func (b *blockSet) isGone(name blockName) bool {
 	return b.gone[name] || name.position <= b.buried[block]
 }
 
-// alive reports whether an entry may be served, by the rules of the loader.
+// alive reports whether an entry may be served, unless a later one owns its slot
+// or its ID.
 func (c *checker) alive(e *indexEntry) bool {
 	g := c.segments[e.place.Segment()]
-	return g != nil && e.place.Slot() < g.header.slots && e.position > g.header.createdAfter &&
-		g.header.namespace == e.namespace && g.header.incarnation == e.incarnation && !c.blocks.bad[e.place]
+	return g != nil && g.header.mayHold(e) && !c.blocks.bad[e.place]
 }
 
 // checkBlocks judges the entries of the index, with the log replayed on top, and

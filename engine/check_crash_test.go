@@ -84,7 +84,9 @@ func (r *rig) liveAndDie(o engine.Options, after time.Duration) {
 // work is a short life of a store.
 func (r *rig) work(s *engine.Store, seed int) {
 	for i := range 12 {
-		ns, err := s.Namespace(engine.Descriptor{Name: string(rune('a' + (seed+i)%2)), BlockBytes: 4096})
+		odd := (seed + i) % 2 // one namespace leaves a part of each slot unused
+		blockBytes := 4096 + 700*odd
+		ns, err := s.Namespace(engine.Descriptor{Name: string(rune('a' + odd)), BlockBytes: blockBytes})
 		if err != nil {
 			return
 		}
@@ -97,7 +99,7 @@ func (r *rig) work(s *engine.Store, seed int) {
 			}
 			items := make([]engine.PutItem, 40)
 			for n := range items {
-				items[n] = engine.PutItem{Key: key(seed%1000 + 37*i + n), Src: [][]byte{content(seed%1000+37*i+n, 4096)}}
+				items[n] = engine.PutItem{Key: key(seed%1000 + 37*i + n), Src: [][]byte{content(seed%1000+37*i+n, blockBytes)}}
 			}
 			err = ns.Put(items, o)
 		case step < 8:

@@ -25,6 +25,7 @@ type slotRead struct {
 	// named are the blocks that it may hold, the newest first.
 	named []*indexEntry
 	proof *indexEntry // the first of them that its bytes prove
+	dirt  int         // bytes into the slot, behind its block, where one is not zero; 0: all are
 	err   error       // of the device
 }
 
@@ -82,11 +83,12 @@ func (c *checker) progress(p CheckProgress, elapsed time.Duration) {
 func (c *checker) readSlot(r *slotRead, buf []byte) int64 {
 	g := c.segments[r.place.Segment()]
 	h := &g.header
-	align := int64(c.dev.Facts().OffsetAlignBytes)
-	op := device.Op{Kind: device.Read, File: g.file, Offset: h.slotOffset(r.place.Slot()),
-		Bufs: [][]byte{buf[:roundUp(int64(h.blockBytes), align)]}}
+	op := device.Op{Kind: device.Read, File: g.file, Offset: h.slotOffset(r.place.Slot()), Bufs: [][]byte{buf[:h.slotBytes]}}
 	if r.err = device.Do(c.dev, &op); r.err != nil {
 		return int64(h.blockBytes)
+	}
+	if n := firstNonZero(buf[h.blockBytes:h.slotBytes]); n >= 0 {
+		r.dirt = int(h.blockBytes) + n
 	}
 	block := [][]byte{buf[:h.blockBytes]}
 	for _, e := range r.named {
@@ -121,14 +123,16 @@ func (c *checker) checkData() error {
 func (c *checker) judgeRead(r *slotRead) {
 	c.report.Read++
 	newest := r.named[0]
-	if r.proof == newest {
-		return
-	}
 	slot := r.place.Slot()
 	h := &c.segments[r.place.Segment()].header
 	f := Fault{Severity: Damage, File: segmentName(r.place.Segment()), Segment: r.place.Segment(), Slot: &slot,
 		Offset: h.slotOffset(slot), Means: "the block is a miss; it can be put again"}
 	switch {
+	case r.proof == newest && r.dirt == 0:
+		return
+	case r.proof == newest:
+		f.What, f.Means = "a byte behind the block is not zero", "nothing reads it; the block itself is sound"
+		f.Offset += int64(r.dirt)
 	case r.err != nil && !errors.Is(r.err, io.ErrUnexpectedEOF):
 		f.What, f.Means = "the block cannot be read: "+r.err.Error(), "the block is a miss, its slot is not used again"
 	case c.unclean(newest.position):

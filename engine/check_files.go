@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"slices"
 
+	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/wal"
 )
 
@@ -65,6 +67,44 @@ func (c *checker) checkStoreFile() (known bool, err error) {
 	return true, nil
 }
 
+// checkBallast reads the ballast, which is made of zeros and never written.
+func (c *checker) checkBallast() error {
+	f, err := c.dev.Open(ballastName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is given up on a full file system
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", ballastName, err)
+	}
+	defer f.Close() // read only
+	const means = "nothing reads it; remove the file, and the store makes it anew"
+	size := f.SizeBytes() &^ (headerBytes - 1)
+	buf := device.AlignedBuffer(int(min(max(size, headerBytes), prewriteBytes)), headerBytes)
+	for at := int64(0); at < size; at += int64(len(buf)) {
+		part := buf[:min(int64(len(buf)), size-at)]
+		if err := device.Do(c.dev, &device.Op{Kind: device.Read, File: f, Offset: at, Bufs: [][]byte{part}}); err != nil {
+			c.damage(ballastName, at, "it cannot be read: "+err.Error(), means)
+			return nil
+		}
+		if n := firstNonZero(part); n >= 0 {
+			c.damage(ballastName, at+int64(n), "a byte is not zero", means)
+			return nil
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstNonZero is where the first byte lies that is not zero; -1: nowhere.
+func firstNonZero(b []byte) int {
+	if allZero(b) {
+		return -1
+	}
+	return slices.IndexFunc(b, func(c byte) bool { return c != 0 })
+}
+
 // checkDeletions reads the position of the newest deletion.
 func (c *checker) checkDeletions() error {
 	f, position, err := readDeletions(c.dev, c.id)
@@ -75,7 +115,7 @@ func (c *checker) checkDeletions() error {
 	switch {
 	case err == nil:
 		c.deletion, c.deletionKnown = position, true
-	case len(c.segments) == 0: // it is made before the first segment
+	case len(c.segments) == 0 && !c.report.Clean: // it is made before the first segment
 	case errors.Is(err, fs.ErrNotExist):
 		c.damage(deletionsName, -1, "the file is missing", means)
 	default:

@@ -39,9 +39,12 @@ func (c *checker) checkIndex() error {
 		return nil
 	}
 	c.index.folder = folder
-	before := c.report.Damage
 	trouble := newIndexTrouble(c.o.Logger)
 	path := c.indexPath(folder)
+	if err := c.checkIndexNames(path); err != nil {
+		return err
+	}
+	before := c.report.Damage
 	c.checkManifest(path)
 	err = trouble.guard(func() error { return c.readIndexFiles(path, trouble) })
 	if err != nil && errors.Is(err, c.ctx.Err()) && c.ctx.Err() != nil {

@@ -88,6 +88,9 @@ func (c *checker) checkLog() error {
 		}
 		return nil
 	}
+	if len(used) == 0 && c.report.Clean {
+		c.damage("wal-*", -1, "no log file is in use", "the index has what was in it; only a rebuild would miss it")
+	}
 	return c.readLog()
 }
 
@@ -114,7 +117,7 @@ func (c *checker) inspectLogFile(name string, number uint64) (first uint64, err 
 			first = uint64(s.Header.First)
 		case s.Sight == wal.SightNoHeader:
 			headless = true
-			if oneBitOffUnit(r) {
+			if oneBitOffUnit(r, number) {
 				c.damage(name, 0, "the header fails its checksum", "the frames behind it still count; without any, the log may seem to end earlier")
 				headless = false
 			}
@@ -134,15 +137,21 @@ func (c *checker) inspectLogFile(name string, number uint64) (first uint64, err 
 	return first, nil
 }
 
-// oneBitOffUnit reports whether the first unit of a log file would be a sound
-// header with one bit changed.
-func oneBitOffUnit(r io.ReaderAt) bool {
+// oneBitOffUnit reports whether the first unit of a log file would be this
+// number's sound header with one bit changed. One with another number is a spare
+// file's, and means nothing.
+func oneBitOffUnit(r io.ReaderAt, number uint64) bool {
 	unit := make([]byte, headerBytes)
 	if _, err := r.ReadAt(unit, 0); err != nil {
 		return false
 	}
-	const sumAt = headerBytes - 4 // docs/format/wal.md
-	return oneBitOff(crc32.Checksum(unit[:sumAt], castagnoli), binary.LittleEndian.Uint32(unit[sumAt:]), sumAt)
+	const numberAt, sumAt = 32, headerBytes - 4 // docs/format/wal.md
+	own, want := crc32.Checksum(unit[:sumAt], castagnoli), binary.LittleEndian.Uint32(unit[sumAt:])
+	if binary.LittleEndian.Uint64(unit[numberAt:]) == number {
+		return oneBitOff(own, want, sumAt)
+	}
+	binary.LittleEndian.PutUint64(unit[numberAt:], number) // is the number what was changed?
+	return crc32.Checksum(unit[:sumAt], castagnoli) == want
 }
 
 // readLog replays the log behind the index, and judges what is missing.

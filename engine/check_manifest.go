@@ -22,7 +22,7 @@ const (
 // checkManifest reads the list of the index's files. Pebble may take damage in
 // it for its end and go back to an older state of the index.
 func (c *checker) checkManifest(path string) {
-	name, err := atomicfs.ReadMarker(readOnlyFS{c.fs}, path, "manifest")
+	name, err := atomicfs.ReadMarker(readOnlyFS{c.fs}, path, markerManifest)
 	if err != nil || name == "" {
 		c.damage(c.index.folder, -1, fmt.Sprintf("no marker tells the manifest (%v)", err), indexMeans)
 		return

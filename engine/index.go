@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
 
@@ -118,12 +119,12 @@ type index struct {
 	finalBytes int64 // on the file system, when it was closed
 }
 
-func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
+func openIndex(indexFS vfs.FS, dir string, logger *slog.Logger) (*index, error) {
 	ix := &index{trouble: newIndexTrouble(logger)}
 	cache := pebble.NewCache(indexCacheBytes)
 	defer cache.Unref()
 	o := &pebble.Options{
-		FS:                          pacedFS{fs, ix.trouble},
+		FS:                          pacedFS{indexFS, ix.trouble},
 		DisableWAL:                  true,
 		Cache:                       cache,
 		FormatMajorVersion:          indexFormatPinned,
@@ -136,13 +137,32 @@ func openIndex(fs vfs.FS, dir string, logger *slog.Logger) (*index, error) {
 	}
 	o.EnsureDefaults()
 	err := ix.trouble.guard(func() (err error) {
+		if err := ix.removeUnprovenOptions(indexFS, dir); err != nil {
+			return err
+		}
 		ix.db, err = pebble.Open(dir, o)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open index %s: %w", dir, asCorrupt(err))
+		return nil, fmt.Errorf("open index %s: %w", dir, openTrouble(indexFS, dir, err))
 	}
 	return ix, nil
+}
+
+// openTrouble gives an error of opening the index its kind. A file that is not
+// there is damage: the library wants all of its files.
+func openTrouble(indexFS vfs.FS, dir string, err error) error {
+	if err = asCorrupt(err); errors.Is(err, ErrCorrupt) || errors.Is(err, errIndexFailed) {
+		return err
+	}
+	kind := markerTrouble(indexFS, dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, pebble.ErrDBNotPristine) { // the second: no marker of the format
+		kind = ErrCorrupt
+	}
+	if kind != nil {
+		return fmt.Errorf("%w: %w", kind, err)
+	}
+	return err
 }
 
 // asCorrupt lets Pebble's damage match ErrCorrupt.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -158,6 +159,13 @@ func (l *inspectLogger) text() string {
 type readOnlyFS struct{ vfs.FS }
 
 var errInspecting = fmt.Errorf("inspection never writes: %w", fs.ErrPermission)
+
+// List leaves the library's options out: it would refuse the index for damage in
+// what nobody needs.
+func (f readOnlyFS) List(dir string) ([]string, error) {
+	names, err := f.FS.List(dir)
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, optionsPrefix) }), err
+}
 
 func (readOnlyFS) Create(string, vfs.DiskWriteCategory) (vfs.File, error) { return nil, errInspecting }
 

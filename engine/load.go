@@ -8,7 +8,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/spillway-kv/spillway/engine/evict"
-	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
@@ -82,7 +81,7 @@ func (l *loader) add(key, value []byte) error {
 		return l.dead.Delete(key, nil)
 	}
 	g := s.segments[e.place.Segment()]
-	if !l.alive(&e, g) {
+	if g == nil || !g.header.mayHold(&e) {
 		return l.dead.Delete(key, nil)
 	}
 	if other := g.owner[e.place.Slot()]; other == slotQuarantined {
@@ -118,14 +117,6 @@ func (l *loader) add(key, value []byte) error {
 	s.namespaces[e.namespace-1].blocks++
 	l.order = append(l.order, loadedBlock{e.position, ref})
 	return nil
-}
-
-func (l *loader) alive(e *indexEntry, g *segment) bool {
-	if g == nil || e.place.Slot() >= g.header.slots || e.position <= g.header.createdAfter ||
-		g.header.namespace != e.namespace {
-		return false
-	}
-	return e.incarnation == l.s.namespaces[e.namespace-1].incarnation || planted.Active(planted.ForgetIncarnation)
 }
 
 // remove takes a block out that a later entry has replaced.

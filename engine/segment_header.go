@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/spillway-kv/spillway/engine/planted"
 )
 
 // The segment header (docs/format/segment.md) is the first 4 KiB of a segment
@@ -87,6 +89,13 @@ func decodeSegmentHeader(b []byte) (h segmentHeader, err error) {
 		return h, fmt.Errorf("%w: a sound segment header with sizes that this program does not know", ErrVersion)
 	}
 	return h, nil
+}
+
+// mayHold reports whether an entry may name a block of this segment: it names one
+// of its slots, for its namespace and incarnation, and is not older than the file.
+func (h *segmentHeader) mayHold(e *indexEntry) bool {
+	return e.place.Slot() < h.slots && e.position > h.createdAfter && e.namespace == h.namespace &&
+		(e.incarnation == h.incarnation || planted.Active(planted.ForgetIncarnation))
 }
 
 // fileBytes is the length of the segment's file.

@@ -97,3 +97,15 @@ func (d *Disk) Clone() *Disk {
 	}
 	return c
 }
+
+// Attrs returns the names of the named file's attributes, sorted, as a process
+// sees them now.
+func (d *Disk) Attrs(name string) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ino, err := d.fileLocked("listattr", name)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(ino.attrs)), nil
+}
