@@ -72,6 +72,8 @@ func TestStuckDrive(t *testing.T) {
 		s := r.open(small(engine.Options{StuckAfter: 3 * time.Second}))
 		ns := namespace(t, s, "a", 4096)
 		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 10)...), engine.Stored)
+		time.Sleep(10 * time.Second) // synced and written ahead: the next transfer is the get's
+		synctest.Wait()
 		r.disk.SetFaults(sim.Plan{Filter: isSegment, StuckOnce: 1})
 		released := make(chan struct{})
 		items := []engine.GetItem{{Key: key(1), Dst: [][]byte{device.AlignedBuffer(4096, 4096)}}}
