@@ -100,5 +100,5 @@ func (b *bench) runRAM(ctx context.Context) error {
 	if err := os.Chmod(drive.dir, 0o755); err != nil {
 		return err
 	}
-	return b.reads(ctx, drive.dir, b.sizeBytes/2, []string{"auto", "psync", "uring"})
+	return b.reads(ctx, drive.dir, b.sizeBytes/2)
 }

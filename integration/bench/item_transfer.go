@@ -27,30 +27,38 @@ func cellName(blockBytes, depth int) string {
 	return fmt.Sprintf("%d KiB, depth %d", blockBytes>>10, depth)
 }
 
-func (b *bench) runReads(ctx context.Context) error {
-	return b.reads(ctx, b.temp, b.sizeBytes, []string{"auto", "psync", "uring"})
-}
+func (b *bench) runReads(ctx context.Context) error { return b.reads(ctx, b.temp, b.sizeBytes) }
+
+// Our sides of the reads. The first is judged, the others are reported.
+const (
+	onPsync    = ours + " psync"
+	onUring    = ours + " uring"
+	smallPages = ours + " 4 KiB pages"
+	inBatches  = ours + " batches"
+	proofAlone = "XXH3 alone"
+)
 
 // reads compares random reads with fio's in every cell of block size and depth.
-// The first of our engines is judged, the others are reported, every third round.
-func (b *bench) reads(ctx context.Context, dir string, sizeBytes int64, engines []string) error {
+func (b *bench) reads(ctx context.Context, dir string, sizeBytes int64) error {
 	file, err := plain(dir, sizeBytes)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file)
-	b.note("One block per call, %d MiB on each side, direct I/O; ours proves every block by its checksum. "+
-		"The reference is the better of fio's psync (a thread per call at once) and io_uring, number by number; CPU time is the process's, user and system.",
+	b.note("One block per call, %d MiB on each side, direct I/O; ours proves every block by its checksum and reads into an arena (huge pages, registered). "+
+		"The reference is the better of fio's psync (a thread per call at once) and io_uring, number by number, into its own memory; CPU time is the process's, user and system.",
 		sizeBytes/mebibyte)
+	b.note("%q: into memory of 4 KiB pages, not registered. %q: two callers, half of the blocks in each get. "+
+		"%q: hashing blocks just read with pread, nothing else.", smallPages, inBatches, proofAlone)
 	for _, blockBytes := range blockSizes {
-		if err := b.readsOf(ctx, dir, file, sizeBytes, blockBytes, engines); err != nil {
+		if err := b.readsOf(ctx, dir, file, sizeBytes, blockBytes); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) readsOf(ctx context.Context, dir, file string, sizeBytes int64, blockBytes int, engines []string) error {
+func (b *bench) readsOf(ctx context.Context, dir, file string, sizeBytes int64, blockBytes int) error {
 	store, remove, err := b.folder(dir, "store")
 	if err != nil {
 		return err
@@ -66,26 +74,30 @@ func (b *bench) readsOf(ctx context.Context, dir, file string, sizeBytes int64, 
 		if err != nil {
 			return err
 		}
-		for i, engine := range engines {
-			sides = append(sides, storeSide(ctx, engineName(i, engine), 1+2*min(i, 1), j, depth, engine))
-		}
+		sides = append(sides, readSides(ctx, j, file, depth)...)
 		cell := cellName(blockBytes, depth)
 		r, err := b.alternate(ctx, cell, sides)
 		if err != nil {
 			return err
 		}
 		b.keep(cell, blockBytes, depth, r)
-		b.judgeReads(cell, blockBytes, engines, r)
+		b.judgeReads(cell, blockBytes, depth, r)
 	}
 	return nil
 }
 
-// engineName names our side: plainly where it is the one that is judged.
-func engineName(i int, engine string) string {
-	if i == 0 {
-		return ours
+// readSides are our sides of one cell; only the first takes part in every round.
+func readSides(ctx context.Context, j work.Job, file string, depth int) []side {
+	small, batch, proof := j, j, j
+	small.SmallPages = true
+	batch.Batch = depth / 2
+	proof.Work, proof.Dir = work.Prove, file
+	sides := []side{storeSide(ctx, ours, 1, j, depth, "auto"), storeSide(ctx, onPsync, 3, j, depth, "psync"), storeSide(ctx, onUring, 3, j, depth, "uring"),
+		storeSide(ctx, smallPages, 3, small, depth, "auto"), storeSide(ctx, proofAlone, 3, proof, depth, "")}
+	if depth > 1 {
+		sides = append(sides, storeSide(ctx, inBatches, 3, batch, 2, "auto"))
 	}
-	return ours + " " + engine
+	return sides
 }
 
 func storeSide(ctx context.Context, name string, every int, j work.Job, depth int, engine string) side {
@@ -96,7 +108,7 @@ func storeSide(ctx context.Context, name string, every int, j work.Job, depth in
 	}}
 }
 
-func (b *bench) judgeReads(cell string, blockBytes int, engines []string, r runs) {
+func (b *bench) judgeReads(cell string, blockBytes, depth int, r runs) {
 	against := func(m measure, us string, bar *spread.Bar) {
 		b.add(r.row(cell, m, us, r.best(m, fioName("psync"), fioName("io_uring")), bar))
 	}
@@ -108,8 +120,15 @@ func (b *bench) judgeReads(cell string, blockBytes int, engines []string, r runs
 	against(iops, ours, iopsBar)
 	against(p99, ours, p99Bar)
 	against(cpu, ours, cpuBar)
-	for i, engine := range engines[1:] {
-		against(iops, engineName(i+1, engine), nil)
+	against(cpu, proofAlone, nil)
+	against(iops, smallPages, nil)
+	against(cpu, smallPages, nil)
+	if depth > 1 {
+		against(iops, inBatches, nil)
+		against(cpu, inBatches, nil)
+	}
+	for _, engine := range []string{onPsync, onUring} {
+		against(iops, engine, nil)
 	}
 }
 

@@ -98,7 +98,7 @@ func (j *Job) cost(ctx context.Context) (Sample, error) {
 		prepare func()
 		call    func() error
 	}{
-		{"get", 1, func() {}, func() error { return get(ns, rng.IntN(j.Blocks), data) }},
+		{"get", 1, func() {}, func() error { return getOne(ns, rng.IntN(j.Blocks), data) }},
 		{"match", float64(len(keys)), func() {
 			at := rng.IntN(j.Blocks - len(keys) + 1)
 			for i := range keys {

@@ -27,6 +27,7 @@ const (
 	Reopen    = "reopen"     // open a store
 	Scan      = "scan"       // read the entries of a store's index with Pebble alone
 	Cost      = "cost"       // CPU time of get, put and match
+	Prove     = "prove"      // CPU time of hashing blocks just read
 )
 
 // The values of Job.Cache.
@@ -41,7 +42,7 @@ type Job struct {
 	Work string
 	// Cgroup is a memory cgroup's folder that the child enters first; "" is none.
 	Cgroup string
-	// Dir is the store's directory, or that of the files.
+	// Dir is the store's directory, or that of the files; Prove: the file.
 	Dir           string
 	CapacityBytes int64  // of a new store
 	Hollow        bool   // the store's slots lie on the null device
@@ -53,6 +54,8 @@ type Job struct {
 	First         int   // Transfer, Cost: number of the first new block
 	Steps         []int // Resident: numbers of blocks at which to look
 	Depth         int   // calls at once
+	Batch         int   // Transfer: blocks of one get; 0 is 1
+	SmallPages    bool  // Transfer: memory of 4 KiB pages, not registered
 	Runtime       time.Duration
 	Seed          uint64
 	ReadShare     float64 // Transfer: share of gets; the others put new blocks
@@ -133,6 +136,8 @@ func (j *Job) do(ctx context.Context) (Sample, error) {
 		return j.scan()
 	case Cost:
 		return j.cost(ctx)
+	case Prove:
+		return j.prove(ctx)
 	}
 	return Sample{}, errors.New("no such work")
 }

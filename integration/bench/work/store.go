@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	pageBytes = 4096
-	fillBatch = 64
+	pageBytes     = 4096
+	hugePageBytes = 2 << 20
+	fillBatch     = 64
 )
 
 // fill puts Blocks blocks of importance 1, which stay, and, where it is asked for,
@@ -65,15 +66,26 @@ func (j *Job) putBlocks(ctx context.Context, ns *engine.Namespace, from, to int,
 	return nil
 }
 
-// transfer gets and puts for Runtime, Depth calls at once, one block a call.
+// transfer gets and puts for Runtime, Depth calls at once, Batch blocks a get and
+// one a put. Latencies are of calls.
 func (j *Job) transfer(ctx context.Context) (Sample, error) {
 	s, ns, err := j.open()
 	if err != nil {
 		return Sample{}, err
 	}
+	batch := max(j.Batch, 1)
+	buffers, free, err := j.buffers(s, j.Depth*batch)
+	if err != nil {
+		return Sample{}, errors.Join(err, s.Close())
+	}
+	defer free()
 	c := &caller{job: j, ns: ns}
 	c.next.Store(int64(j.First))
-	sample, err := j.measure(ctx, func(worker int) (doer, error) { return c.worker(worker), nil })
+	sample, err := j.measure(ctx, func(worker int) (doer, error) { return c.worker(worker, buffers[worker*batch:][:batch]), nil })
+	if j.ReadShare == 1 {
+		sample.Ops *= float64(batch)
+		sample.IOPS *= float64(batch)
+	}
 	return sample, errors.Join(err, s.Close())
 }
 
@@ -84,29 +96,37 @@ type caller struct {
 	next atomic.Int64 // number of the next new block
 }
 
-func (c *caller) worker(n int) doer {
+func (c *caller) worker(n int, data [][]byte) doer {
 	rng := rand.New(rand.NewPCG(c.job.Seed, uint64(n)))
-	data := device.AlignedBuffer(c.job.BlockBytes, pageBytes)
 	if !c.job.Hollow {
-		Scramble(data, c.job.Seed)
+		Scramble(data[0], c.job.Seed)
 	}
+	items := make([]engine.GetItem, len(data))
 	return func() (read bool, err error) {
-		if c.job.ReadShare == 1 || c.job.ReadShare > 0 && rng.Float64() < c.job.ReadShare {
-			return true, get(c.ns, rng.IntN(c.job.Blocks), data)
+		if c.job.ReadShare < 1 && rng.Float64() >= c.job.ReadShare {
+			return false, put(c.ns, int(c.next.Add(1)), data[0])
 		}
-		return false, put(c.ns, int(c.next.Add(1)), data)
+		for i := range items {
+			items[i] = engine.GetItem{Key: key(rng.IntN(c.job.Blocks)), Dst: [][]byte{data[i]}}
+		}
+		return true, get(c.ns, items)
 	}
 }
 
-func get(ns *engine.Namespace, n int, data []byte) error {
-	items := [1]engine.GetItem{{Key: key(n), Dst: [][]byte{data}}}
-	if err := ns.Get(items[:], engine.GetOptions{NoTouch: true}); err != nil {
+func get(ns *engine.Namespace, items []engine.GetItem) error {
+	if err := ns.Get(items, engine.GetOptions{NoTouch: true}); err != nil {
 		return err
 	}
-	if items[0].Status != engine.Hit {
-		return fmt.Errorf("block %d: %v: %w", n, items[0].Status, items[0].Err)
+	for i := range items {
+		if items[i].Status != engine.Hit {
+			return fmt.Errorf("block %s: %v: %w", items[i].Key.Bytes, items[i].Status, items[i].Err)
+		}
 	}
 	return nil
+}
+
+func getOne(ns *engine.Namespace, n int, data []byte) error {
+	return get(ns, []engine.GetItem{{Key: key(n), Dst: [][]byte{data}}})
 }
 
 func put(ns *engine.Namespace, n int, data []byte) error {
