@@ -17,7 +17,7 @@ import (
 
 // firstSeed is the seed of the first history. The environment changes what runs:
 //
-//	SPILLWAY_LONG=1        10,000 histories, other ones, instead of a few hundred
+//	SPILLWAY_LONG=1        10,000 histories, other ones, instead of a few hundred; 100 of them on real rings
 //	SPILLWAY_HISTORIES=N   N histories, with SPILLWAY_FROM=N from that seed on
 //	SPILLWAY_MODE=MODE     all of one mode; see history.Modes
 //	SPILLWAY_SEED=N        the history of one seed only

@@ -50,6 +50,7 @@ type runner struct {
 	index *vfs.MemFS
 	log   *logBook
 	calls *callBook
+	real  bool // real time: nothing says how long a call may take, nobody pauses
 
 	mu      sync.Mutex
 	err     error // the first broken promise

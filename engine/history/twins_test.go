@@ -10,7 +10,7 @@ import (
 // TestTwins runs equal histories, of one client and without faults, on the
 // simulated disk and in real directories: they must be answered equally.
 func TestTwins(t *testing.T) {
-	n := uint64(8)
+	n := uint64(5)
 	if raceEnabled || testing.Short() {
 		n = 2
 	}
@@ -20,7 +20,7 @@ func TestTwins(t *testing.T) {
 		if err != nil || len(want) == 0 {
 			t.Fatalf("history %d on sim: %d answers, %v", seed, len(want), err)
 		}
-		for _, engine := range []string{device.EnginePsync, device.EngineAuto} {
+		for _, engine := range []string{device.EnginePsync, device.EngineUring, device.EngineAuto} {
 			got, err := history.Answers(t, h, history.Where{Dir: t.TempDir(), IOEngine: engine})
 			if err != nil {
 				t.Fatalf("history %d on %s: %v", seed, engine, err)
@@ -39,5 +39,34 @@ func compare(t *testing.T, seed uint64, engine string, want, got []string) {
 	}
 	if len(want) != len(got) {
 		t.Fatalf("history %d: %d answers on sim, %d on %s", seed, len(want), len(got), engine)
+	}
+}
+
+// TestRealHistories runs histories of many clients at once, some of which change
+// memory that is not theirs at the moment, in a real directory through io_uring.
+// The environment variables of histories apply.
+func TestRealHistories(t *testing.T) {
+	first, n := histories(t)
+	n = max(n/100, 2)
+	for _, engine := range []string{device.EngineUring, device.EngineAuto} {
+		t.Run(engine, func(t *testing.T) {
+			if err := device.ProbeUring(); err != nil {
+				t.Skipf("no io_uring here: %v", err)
+			}
+			var sum history.Figures
+			for i := range n {
+				mode := []history.Mode{history.Calm, history.Clients}[i%2]
+				h := history.Generate(first+uint64(i), history.Limits{NoMeddling: raceEnabled, Mode: mode})
+				res := history.Real(h, history.Where{Dir: t.TempDir(), IOEngine: engine})
+				if res.Err != nil {
+					t.Fatalf("history %d (%s): %v", h.Seed, mode, res.Err)
+				}
+				add(&sum, res.Figures)
+			}
+			t.Logf("%d histories from seed %d: %+v", n, first, sum)
+			if n >= 10 && (sum.Hits == 0 || sum.Misses == 0 || sum.Evicted == 0) {
+				t.Errorf("the histories are too tame: %+v", sum)
+			}
+		})
 	}
 }
