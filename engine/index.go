@@ -221,7 +221,12 @@ func dropPrefix(ns, incarnation uint32) []byte {
 
 // scan calls each for every key with the prefix, in order; it stops at an error.
 func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
-	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	return ix.scanRange(prefix, prefixEnd(prefix), each)
+}
+
+// scanRange is scan for the keys from a bound up to, and without, another.
+func (ix *index) scanRange(from, to []byte, each func(key, value []byte) error) error {
+	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
