@@ -46,6 +46,7 @@ func (s *Store) releaseAll() error {
 	if s.frames != nil {
 		s.frames.Free()
 	}
+	s.recent.free()
 	return errors.Join(errs...)
 }
 

@@ -19,6 +19,8 @@ type directoryRun struct {
 	pages []byte // consecutive pages to write
 	at    uint32 // number of the first of them
 	used  int    // bytes of pages in use
+
+	writing bool // a block was left out because it was being written
 }
 
 func (r *directoryRun) write() error {
@@ -68,7 +70,7 @@ func (r *directoryRun) write() error {
 	g.dirty = true
 	g.directory.position = position
 	g.directory.changes -= changes
-	g.directory.full = g.directory.full || full
+	g.directory.full = g.directory.full || full && !r.writing
 	return nil
 }
 
@@ -81,10 +83,13 @@ func (r *directoryRun) aliveLocked() bool {
 	return r.s.segments[r.g.header.number] == r.g && !r.g.leaving
 }
 
-// entries describes the present blocks of some slots, with their keys as far as
-// the index knows them already.
+// entries describes the present blocks of some slots. Their keys are those of recent
+// puts, or come from the index as far as it knows them already.
 func (r *directoryRun) entries(from, to uint32) (entries []directoryEntry, err error) {
 	s, newest := r.s, uint64(0)
+	var text []byte
+	var unnamed []*directoryEntry
+	entries = make([]directoryEntry, 0, to-from)
 	s.mu.Lock()
 	if !r.aliveLocked() {
 		s.mu.Unlock()
@@ -94,30 +99,28 @@ func (r *directoryRun) entries(from, to uint32) (entries []directoryEntry, err e
 		if ref := r.g.owner[slot]; isBlock(ref) {
 			rec := s.table.At(ref)
 			if rec.State != statePresent {
+				r.writing = true
 				continue
 			}
-			newest = max(newest, rec.Position)
 			entries = append(entries, directoryEntry{slot: slot, id: rec.ID, position: rec.Position,
 				checksum: rec.Checksum, depth: rec.Depth, importance: rec.Importance})
+			e := &entries[len(entries)-1]
+			if group, key, ok := s.recent.find(rec.Position); ok {
+				text = append(text, key...)
+				e.group, e.key = group, text[len(text)-len(key):]
+			} else {
+				newest = max(newest, rec.Position)
+				unnamed = append(unnamed, e)
+			}
 		}
 	}
 	s.mu.Unlock()
+	if len(unnamed) == 0 {
+		return entries, nil
+	}
 	r.awaitApplied(newest)
 	h := &r.g.header
-	err = s.index.trouble.guard(func() error {
-		for i := range entries {
-			e := &entries[i]
-			known, ok, err := s.index.find(h.namespace, h.incarnation, e.id, e.position)
-			if err != nil {
-				return err
-			}
-			if ok {
-				e.group, e.key = known.group, known.key
-			}
-		}
-		return nil
-	})
-	return entries, err
+	return entries, s.index.trouble.guard(func() error { return s.index.name(h.namespace, h.incarnation, unnamed) })
 }
 
 // awaitApplied gives the applier a moment to reach position: what it has not

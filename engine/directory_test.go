@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,51 @@ func TestDirectoryIsWritten(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDirectoryNamesAll: a directory names the keys of blocks just put, of blocks from
+// before the last open, and of both.
+func TestDirectoryNamesAll(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{Seed: 1})
+		var s *engine.Store
+		for i, blocks := range [][]int{sequence(0, 5), sequence(5, 9), nil} {
+			s = r.open(small(engine.Options{}))
+			ns := namespace(t, s, "a", 4096)
+			if blocks == nil { // all from the index: a deletion makes the directory outdated
+				if n, err := ns.Delete([]engine.Key{key(3)}); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			all(t, put(t, ns, engine.PutOptions{}, blocks...), engine.Stored)
+			time.Sleep(15 * time.Second)
+			mustClose(t, s)
+			want := map[string]bool{}
+			for n := range []int{5, 14, 14}[i] {
+				if n != 3 || blocks != nil {
+					want[string(key(n).Bytes)] = true
+				}
+			}
+			if got := r.directoryKeys("seg-00000001"); !maps.Equal(got, want) {
+				t.Fatalf("run %d: %d keys are named, want %d: %v", i, len(got), len(want), got)
+			}
+		}
+	})
+}
+
+// directoryKeys lists the keys that the directory of a segment of 14 slots names.
+func (r *rig) directoryKeys(name string) map[string]bool {
+	r.t.Helper()
+	b, err := r.disk.Bytes(name)
+	must(r.t, err)
+	facts := engine.InspectSegment(b, nil, int64(len(b)), 1)
+	keys := map[string]bool{}
+	for page := range engine.InspectDirectory(bytes.NewReader(b), int64(len(b)), &facts) {
+		for _, e := range page.Entries {
+			keys[string(e.Key)] = true
+		}
+	}
+	return keys
 }
 
 // TestDirectoryCannotBeWritten: that costs a counter and nothing else, and puts do

@@ -21,12 +21,16 @@ type directoryState struct {
 // holds Store.mu only for a few slots at a time and no other lock across I/O,
 // so that puts and gets never wait for it.
 type directoryWriter struct {
+	full chan struct{} // a segment has become full
 	quit chan struct{}
 	done chan struct{}
 }
 
 const (
 	directoryInterval = time.Second
+	// directorySoon is how long after a segment has become full its directory is
+	// written: when its last puts have ended, and the keys of all are still at hand.
+	directorySoon = 50 * time.Millisecond
 	// directoryPause is the least time between two directories that are written
 	// only because of a deletion, and after one that failed.
 	directoryPause = 10 * time.Second
@@ -41,9 +45,18 @@ const (
 var errDirectoryStopped = errors.New("the segment went or the store is closing")
 
 func (w *directoryWriter) start(s *Store) {
+	w.full = make(chan struct{}, 1)
 	w.quit = make(chan struct{})
 	w.done = make(chan struct{})
 	go w.run(s)
+}
+
+// kick says that a segment has become full.
+func (w *directoryWriter) kick() {
+	select {
+	case w.full <- struct{}{}:
+	default:
+	}
 }
 
 func (w *directoryWriter) stop() {
@@ -56,11 +69,21 @@ func (w *directoryWriter) run(s *Store) {
 	tick := time.NewTicker(directoryInterval)
 	defer tick.Stop()
 	var outdated time.Time // when the last one was written because of a deletion
+	soon := false
 	for {
 		select {
 		case <-w.quit:
 			return
+		case <-w.full:
+			if !soon {
+				soon = true
+				tick.Reset(directorySoon)
+			}
 		case now := <-tick.C:
+			if soon {
+				soon = false
+				tick.Reset(directoryInterval)
+			}
 			old := now.Sub(outdated) >= directoryPause
 			for _, g := range s.wantDirectories(now, old) {
 				if old = s.writeDirectory(g, w.quit); old {

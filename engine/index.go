@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -241,7 +243,12 @@ func dropPrefix(ns, incarnation uint32) []byte {
 
 // scan calls each for every key with the prefix, in order; it stops at an error.
 func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
-	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
+	return ix.scanRange(prefix, prefixEnd(prefix), each)
+}
+
+// scanRange is scan for the keys from a bound up to, and without, another.
+func (ix *index) scanRange(from, to []byte, each func(key, value []byte) error) error {
+	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
@@ -253,22 +260,34 @@ func (ix *index) scan(prefix []byte, each func(key, value []byte) error) error {
 	return errors.Join(asCorrupt(it.Error()), it.Close())
 }
 
-// find looks one entry up; its key is a copy.
-func (ix *index) find(ns, incarnation uint32, id table.ID, position uint64) (e indexEntry, ok bool, err error) {
-	key := appendIndexKey(nil, ns, incarnation, id, position)
-	v, closer, err := ix.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return e, false, nil
-	}
+// name gives blocks of a namespace their groups and keys, as far as the index has
+// them. It sorts the list by ID: one walk forward reads each part of the index once.
+func (ix *index) name(ns, incarnation uint32, blocks []*directoryEntry) error {
+	slices.SortFunc(blocks, func(a, b *directoryEntry) int {
+		x, y := idBytes(a.id), idBytes(b.id)
+		return bytes.Compare(x[:], y[:])
+	})
+	prefix := dropPrefix(ns, incarnation)
+	it, err := ix.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: prefixEnd(prefix)})
 	if err != nil {
-		return e, false, fmt.Errorf("index: %w", asCorrupt(err))
+		return fmt.Errorf("index: %w", err)
 	}
-	defer closer.Close()
-	if e, err = decodeIndexEntry(key, v); err != nil {
-		return e, false, err
+	var key []byte
+	for _, b := range blocks {
+		key = appendIndexKey(key[:0], ns, incarnation, b.id, b.position)
+		if !it.SeekGE(key) && it.Error() != nil {
+			break
+		}
+		if !it.Valid() || !bytes.Equal(it.Key(), key) {
+			continue
+		}
+		e, err := decodeIndexEntry(it.Key(), it.Value())
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		b.group, b.key = e.group, bytes.Clone(e.key)
 	}
-	e.key = append([]byte(nil), e.key...)
-	return e, true, nil
+	return errors.Join(asCorrupt(it.Error()), it.Close())
 }
 
 func prefixEnd(prefix []byte) []byte {

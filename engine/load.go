@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -13,50 +13,42 @@ import (
 
 // loader fills the table from the durable index at Open.
 type loader struct {
-	s     *Store
-	dead  *pebble.Batch // entries that own nothing any more
-	order []loadedBlock
+	s       *Store
+	dead    *pebble.Batch // entries that own nothing any more
+	segment *segment      // of the last block
+	nowNS   int64
 }
 
-type loadedBlock struct {
-	position uint64
-	ref      table.Ref
-}
-
-// loadTable reads every entry of the index once. An entry is dead if its
-// incarnation or its segment is gone, if the segment's file is younger than
-// it, or if a later put owns its slot or its key. Dead entries are deleted.
-func (s *Store) loadTable() error {
-	l := &loader{s: s, dead: s.index.db.NewBatch()}
+// loadTable gives every living entry of the index its place in the table. An
+// entry is dead if its incarnation or its segment is gone, if the segment's file is
+// younger than it, or if a later put owns its slot or its key. Dead entries are
+// deleted.
+//
+// Blocks enter the table in the order of their puts, which is the eviction order
+// too: publication is tail first. So a later put finds the one whose slot or key it
+// has taken, and the records of a chain are neighbours in memory.
+func (s *Store) loadTable(found *indexReaders) error {
+	l := &loader{s: s, dead: s.index.db.NewBatch(), nowNS: time.Since(s.started).Nanoseconds()}
 	defer l.dead.Close()
 	if err := l.addQuarantined(); err != nil {
 		return err
 	}
-	if err := s.index.scan([]byte{prefixBlock}, l.add); err != nil {
-		return fmt.Errorf("load the index: %w", err)
+	total := 0
+	for _, r := range found.readers {
+		total += len(r.rest)
+		s.counters.TornBlocks += r.torn
+		for _, key := range r.dead {
+			if err := l.dead.Delete(key, nil); err != nil {
+				return err
+			}
+		}
+	}
+	s.table.Reserve(total)
+	if err := l.addAll(found); err != nil {
+		return err
 	}
 	if err := l.bury(); err != nil {
 		return fmt.Errorf("index: %w", err)
-	}
-	// The eviction order of the puts: publication is tail first.
-	slices.SortFunc(l.order, func(a, b loadedBlock) int {
-		if a.position < b.position {
-			return -1
-		}
-		return 1
-	})
-	for _, b := range l.order {
-		rec := s.table.Peek(b.ref)
-		if rec == nil || rec.Position != b.position {
-			continue // lost its slot or key to a later one
-		}
-		ns := s.namespaces[rec.Namespace-1]
-		ns.policy.Admit(evict.Handle(b.ref), ns.accessLocked(rec))
-		g := s.segments[Place(rec.Place).Segment()]
-		g.lastUse = max(g.lastUse, b.position)
-		if b.position > g.directory.position {
-			g.directory.changes++
-		}
 	}
 	return nil
 }
@@ -70,67 +62,89 @@ func (l *loader) bury() error {
 	return errors.Join(l.dead.Commit(pebble.NoSync), l.s.index.flush())
 }
 
-// add judges one index entry. An entry that cannot be decoded is damage of the
-// index: it is dropped, a miss.
-func (l *loader) add(key, value []byte) error {
-	s := l.s
-	e, err := decodeIndexEntry(key, value)
-	if err != nil {
-		s.log.Error("an index entry is damaged; its block is a miss", "cause", err)
-		s.counters.TornBlocks++
-		return l.dead.Delete(key, nil)
+// addAll adds what was found, oldest first.
+func (l *loader) addAll(found *indexReaders) error {
+	var blocks [64]foundBlock // as many cache misses at once
+	var ids [len(blocks)]table.ID
+	var refs [len(blocks)]table.Ref
+	for n := found.next(blocks[:]); n > 0; n = found.next(blocks[:]) {
+		for i := range n {
+			ids[i] = blocks[i].id
+		}
+		l.s.table.FindBatch(ids[:n], refs[:n]) // only to have the memory at hand
+		for i := range n {
+			if err := l.add(&blocks[i]); err != nil {
+				return err
+			}
+		}
 	}
-	g := s.segments[e.place.Segment()]
-	if g == nil || !g.header.mayHold(&e) {
-		return l.dead.Delete(key, nil)
+	return nil
+}
+
+// add publishes a block, unless its slot is never used again.
+func (l *loader) add(b *foundBlock) error {
+	s, g, slot := l.s, l.segment, b.place.Slot()
+	if g == nil || g.header.number != b.place.Segment() {
+		g = s.segments[b.place.Segment()]
+		l.segment = g
 	}
-	if other := g.owner[e.place.Slot()]; other == slotQuarantined {
-		if g.beyond(e.place.Slot()) {
+	if other := g.owner[slot]; other == slotQuarantined {
+		if g.beyond(slot) {
 			s.counters.TornBlocks++
 		}
-		return l.dead.Delete(key, nil)
+		return l.remember(g, b.id, b.position)
 	} else if other != slotFree {
-		if s.table.At(other).Position > e.position {
-			return l.dead.Delete(key, nil)
-		}
 		if err := l.remove(other); err != nil {
 			return err
 		}
 	}
-	if other := s.table.Find(e.id); other != 0 { // keys come in ascending position
+	if other := s.table.Find(b.id); other != 0 {
 		if err := l.remove(other); err != nil {
 			return err
 		}
 	}
-	ref, err := s.table.Insert(e.id)
+	ref, err := s.table.Insert(b.id)
 	if errors.Is(err, table.ErrFull) {
 		return fmt.Errorf("%w: the store holds more than %d blocks; raise Options.IndexMemoryMaxBytes above %d",
 			ErrConfig, s.table.Max(), s.opts.IndexMemoryMaxBytes)
 	} else if err != nil {
 		return err
 	}
+	ns := s.namespaces[g.header.namespace-1]
 	rec := s.table.At(ref)
-	rec.Checksum, rec.Position, rec.Place = e.checksum, e.position, uint64(e.place)
-	rec.Namespace, rec.Depth, rec.Importance, rec.State = e.namespace, e.depth, e.importance, statePresent
-	g.owner[e.place.Slot()] = ref
+	rec.Checksum, rec.Position, rec.Place = b.checksum, b.position, uint64(b.place)
+	rec.Namespace, rec.Depth, rec.Importance, rec.State = ns.number, b.depth, b.importance, statePresent
+	ns.policy.Admit(evict.Handle(ref), evict.Access{ID: idBytes(b.id), Depth: b.depth, Importance: b.importance, NowNS: l.nowNS})
+	ns.blocks++
+	g.owner[slot] = ref
 	g.free--
-	s.namespaces[e.namespace-1].blocks++
-	l.order = append(l.order, loadedBlock{e.position, ref})
+	g.lastUse = b.position
+	if b.position > g.directory.position {
+		g.directory.changes++
+	}
 	return nil
 }
 
-// remove takes a block out that a later entry has replaced.
+// remove takes a block out that a later put has replaced.
 func (l *loader) remove(ref table.Ref) error {
 	s := l.s
 	rec := s.table.At(ref)
-	place := Place(rec.Place)
+	id, position, place := rec.ID, rec.Position, Place(rec.Place)
 	g := s.segments[place.Segment()]
 	ns := s.namespaces[rec.Namespace-1]
 	g.release(place.Slot())
+	if position > g.directory.position {
+		g.directory.changes--
+	}
 	ns.blocks--
-	key := appendIndexKey(nil, rec.Namespace, g.header.incarnation, rec.ID, rec.Position)
+	ns.policy.Forget(evict.Handle(ref))
 	s.table.Remove(ref)
-	return l.dead.Delete(key, nil)
+	return l.remember(g, id, position)
+}
+
+// remember notes a dead entry.
+func (l *loader) remember(g *segment, id table.ID, position uint64) error {
+	return l.dead.Delete(appendIndexKey(nil, g.header.namespace, g.header.incarnation, id, position), nil)
 }
 
 // addQuarantined marks the slots that are never used again. A mark of a segment

@@ -48,18 +48,26 @@ func (ns *Namespace) Match(keys []Key, o MatchOptions) (MatchResult, error) {
 		return MatchResult{}, err
 	}
 	defer s.end()
-	ids, refs, incarnation := ns.lookup(len(keys), func(i int) Key { return keys[i] })
+	s.mu.Lock()
+	incarnation := ns.incarnation
+	s.mu.Unlock()
+	ids, refs := make([]table.ID, min(len(keys), matchChunk)), make([]table.Ref, min(len(keys), matchChunk))
+	var scratch []byte
 	res := MatchResult{Present: make([]bool, len(keys))}
 	for from := 0; from < len(keys); from += matchChunk {
-		to := min(from+matchChunk, len(keys))
+		chunk, present := keys[from:min(from+matchChunk, len(keys))], res.Present[from:]
+		ids, refs = ids[:len(chunk)], refs[:len(chunk)]
+		for i, k := range chunk {
+			ids[i], scratch = blockID(&ns.nsID, uint64(incarnation), k, scratch)
+		}
 		s.mu.Lock()
 		if ns.incarnation == incarnation {
-			s.table.FindBatch(ids[from:to], refs[from:to])
-			for i := from; i < to; i++ {
-				res.Present[i] = refs[i] != 0 && s.table.At(refs[i]).State == statePresent
+			s.table.FindBatch(ids, refs)
+			for i, ref := range refs {
+				present[i] = ref != 0 && s.table.At(ref).State == statePresent
 			}
 			if o.Lease > 0 {
-				ns.leaseLocked(&res, refs[from:to], res.Present[from:to], min(o.Lease, s.opts.LeaseMax))
+				ns.leaseLocked(&res, refs, present[:len(refs)], min(o.Lease, s.opts.LeaseMax))
 			}
 		}
 		s.mu.Unlock()

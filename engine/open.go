@@ -126,6 +126,9 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 	if s.table, err = table.New(blocksMax); err != nil {
 		return err
 	}
+	if s.recent, err = newRecentKeys(blocksMax); err != nil {
+		return err
+	}
 	for _, r := range s.file.Namespaces {
 		if err := s.checkMemory(r.Descriptor); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/wal"
 )
@@ -21,8 +19,9 @@ import (
 //  2. replay the log into the durable index, from where the index ends;
 //  3. where damage swallowed deletions, give up everything older than it;
 //  4. note which positions an unclean stop may have cost their bytes;
-//  5. flush the index and start a new log, so that old files are done with;
-//  6. load the table from the index: the highest position owns a slot;
+//  5. flush the index and start a new log, so that old files are done with, while
+//     the index is read;
+//  6. load the table from what was read: the highest position owns a slot;
 //  7. give up segments beyond a lowered capacity or quota.
 //
 // Every step may be cut short by a crash and repeated.
@@ -49,22 +48,37 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	if !noted {
-		if err := s.mendDeletions(last); err != nil {
-			return err
-		}
+	found := s.startReaders()
+	defer found.free()
+	if err := errors.Join(s.startLog(last, noted), found.wait()); err != nil {
+		return err
 	}
-	if s.wal, err = wal.Open(s.dev, s.walOptions(), wal.Position(last+1)); err != nil {
-		return fmt.Errorf("start a new log: %w", err)
-	}
-	s.apply.start(s, last)
-	s.wal.Trim(wal.Position(last))
 	s.synced, s.logSynced, s.useClock = last, last, last
-	if err := s.loadTable(); err != nil {
+	if err := s.loadTable(found); err != nil {
 		return err
 	}
 	s.shrink()
 	return s.unlinkRemovals()
+}
+
+// startLog makes what was replayed durable and starts a new log behind it.
+func (s *Store) startLog(last uint64, deletionsNoted bool) error {
+	if err := s.index.flush(); err != nil {
+		return err
+	}
+	if !deletionsNoted {
+		if err := s.mendDeletions(last); err != nil {
+			return err
+		}
+	}
+	log, err := wal.Open(s.dev, s.walOptions(), wal.Position(last+1))
+	if err != nil {
+		return fmt.Errorf("start a new log: %w", err)
+	}
+	s.wal = log
+	s.apply.start(s, last)
+	s.wal.Trim(wal.Position(last))
+	return nil
 }
 
 func (s *Store) walOptions() wal.Options {
@@ -159,8 +173,8 @@ func (s *Store) owner(h *segmentHeader) *Namespace {
 	return ns
 }
 
-// replayLog copies the surviving log into the index and returns the last
-// position that exists anywhere. Behind a gap the index does not say how far it
+// replayLog copies the surviving log into the index, without a flush, and returns
+// the last position that exists anywhere. Behind a gap the index does not say how far it
 // is until the gap is dealt with: a crash in between must find it again.
 func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err error) {
 	b := s.index.db.NewBatch()
@@ -210,51 +224,7 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 	if err := errors.Join(setApplied(b, last), b.Delete(keyClean, nil), b.Commit(pebble.NoSync)); err != nil {
 		return 0, fmt.Errorf("index: %w", err)
 	}
-	if err := s.noteSuspects(uint64(found.DataSynced), last); err != nil {
-		return 0, err
-	}
-	return last, s.index.flush()
-}
-
-// noteSuspects reads the ranges of positions that unclean stops left unsynced,
-// adds the one of this open, and syncs the segments, so that what is on the
-// medium now stays there.
-func (s *Store) noteSuspects(dataSynced, last uint64) error {
-	err := s.index.scan([]byte{prefixSuspect}, func(key, value []byte) error {
-		if len(key) != 9 || len(value) != 8 {
-			return fmt.Errorf("%w: suspect range with a key of %d bytes", ErrCorrupt, len(key))
-		}
-		s.suspects = append(s.suspects, suspectRange{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(value)})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	synced, _, err := s.index.number(keyDataSynced)
-	if err != nil {
-		return err
-	}
-	if dataSynced = max(dataSynced, synced); dataSynced >= last {
-		return nil
-	}
-	var files []device.File
-	for _, g := range s.segments {
-		files = append(files, g.file)
-	}
-	if err := s.syncFiles(files); err != nil {
-		return fmt.Errorf("sync after an unclean stop: %w", err)
-	}
-	r := suspectRange{from: dataSynced, to: last}
-	if n := len(s.suspects); n >= suspectRangesMax { // widen the newest
-		r.from = min(r.from, s.suspects[n-1].from)
-	}
-	s.suspects = append(s.suspects, r)
-	b := s.index.db.NewBatch()
-	defer b.Close()
-	return errors.Join(
-		b.Set(binary.BigEndian.AppendUint64([]byte{prefixSuspect}, r.from), binary.BigEndian.AppendUint64(nil, r.to), nil),
-		setNumber(b, keyDataSynced, last),
-		b.Commit(pebble.NoSync))
+	return last, s.noteSuspects(uint64(found.DataSynced), last)
 }
 
 // shrink gives up the coldest whole segments beyond capacity and quotas.

@@ -85,6 +85,7 @@ type Store struct {
 	counters    Counters
 	monitor     monitor
 	removals    []*segment // detached, to be unlinked by the keeper
+	recent      recentKeys
 
 	commit committer
 	keep   keeper

@@ -1,12 +1,59 @@
 package engine
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
 // proveBatch is how many suspect blocks a put proves at once.
 const proveBatch = 8
+
+// noteSuspects reads the ranges of positions that unclean stops left unsynced,
+// adds the one of this open, and syncs the segments, so that what is on the
+// medium now stays there.
+func (s *Store) noteSuspects(dataSynced, last uint64) error {
+	err := s.index.scan([]byte{prefixSuspect}, func(key, value []byte) error {
+		if len(key) != 9 || len(value) != 8 {
+			return fmt.Errorf("%w: suspect range with a key of %d bytes", ErrCorrupt, len(key))
+		}
+		s.suspects = append(s.suspects, suspectRange{binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(value)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	synced, _, err := s.index.number(keyDataSynced)
+	if err != nil {
+		return err
+	}
+	if dataSynced = max(dataSynced, synced); dataSynced >= last {
+		return nil
+	}
+	var files []device.File
+	for _, g := range s.segments {
+		files = append(files, g.file)
+	}
+	if err := s.syncFiles(files); err != nil {
+		return fmt.Errorf("sync after an unclean stop: %w", err)
+	}
+	r := suspectRange{from: dataSynced, to: last}
+	if n := len(s.suspects); n >= suspectRangesMax { // widen the newest
+		r.from = min(r.from, s.suspects[n-1].from)
+	}
+	s.suspects = append(s.suspects, r)
+	b := s.index.db.NewBatch()
+	defer b.Close()
+	return errors.Join(
+		b.Set(binary.BigEndian.AppendUint64([]byte{prefixSuspect}, r.from), binary.BigEndian.AppendUint64(nil, r.to), nil),
+		setNumber(b, keyDataSynced, last),
+		b.Commit(pebble.NoSync))
+}
 
 // proveSuspects reads the present blocks of a put that an unclean stop may have
 // cost their bytes, before anybody is told that they are there: what is lost

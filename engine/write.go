@@ -150,6 +150,10 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.State = statePresent
 	w.segment.dirty = true
 	w.segment.directory.changes++
+	if w.segment.free == 0 {
+		s.dirs.kick()
+	}
+	s.recent.add(position, w.record.group, w.record.key)
 	return position, nil
 }
 

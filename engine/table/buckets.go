@@ -127,6 +127,20 @@ func bucketsBytesMax(maxBlocks int) int64 {
 	return full.residentBytes()
 }
 
+// reserve gives every partition the buckets that its share of so many entries
+// needs.
+func (b *buckets) reserve(entries int) {
+	share := (entries + len(b.partitions) - 1) / len(b.partitions)
+	rows := 1
+	for rows < rowsMax && entriesMax(rows*rowBuckets) < share {
+		rows *= 2
+	}
+	for i := range b.partitions {
+		b.partitions[i].rowMask = uint16(rows - 1)
+	}
+	b.count = len(b.partitions) * rows * rowBuckets
+}
+
 // grow doubles the partition of an ID with this Lo. records tell the entries'
 // IDs.
 func (b *buckets) grow(lo uint64, records []Record) {

@@ -2,6 +2,15 @@ package table
 
 import "fmt"
 
+// Reserve makes room for that many blocks at once, which spares Insert the growth
+// on the way there. It panics if the table has ever held a block.
+func (t *Table) Reserve(blocks int) {
+	if t.used > 0 {
+		panic("table: Reserve in a table that was used")
+	}
+	t.buckets.reserve(min(blocks, t.maxBlocks))
+}
+
 // Insert adds a block and returns its record's number; the record is zero but
 // for its ID. The only error is ErrFull; it leaves the table unchanged. Insert
 // panics if the ID is present.

@@ -46,6 +46,24 @@ func TestMemoryBytesGrowsWithBlocks(t *testing.T) {
 	}
 }
 
+// TestReserve: room made at once is what growth would have come to, give or take
+// the partitions that are just above or below a doubling.
+func TestReserve(t *testing.T) {
+	for _, blocks := range []int{100, 10_000, 300_000} {
+		grown, reserved := filled(t, blocks), newTable(t, blocks)
+		reserved.Reserve(blocks)
+		for _, id := range idsOf(blocks, 0) {
+			mustInsert(t, reserved, id)
+		}
+		checkShape(t, reserved)
+		if got, most := reserved.ResidentBytes(), MemoryBytes(blocks); got > most || got < grown.ResidentBytes()*9/10 {
+			t.Errorf("%d blocks: %d bytes, grown by itself %d, at most %d", blocks, got, grown.ResidentBytes(), most)
+		}
+	}
+	used := filled(t, 1)
+	mustPanic(t, "Reserve in use", func() { used.Reserve(1) })
+}
+
 const idSeed = 1
 
 // idsOf gives the same n random IDs at every call with one stream.

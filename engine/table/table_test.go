@@ -247,6 +247,9 @@ func TestAgainstMap(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tab.Free()
+		if rapid.Bool().Draw(t, "reserved") {
+			tab.Reserve(rapid.IntRange(0, 2*maxBlocks).Draw(t, "reserve"))
+		}
 		m := &machine{tab: tab, maxBlocks: maxBlocks, model: map[ID]Ref{}, records: map[Ref]Record{}}
 		t.Repeat(map[string]func(*rapid.T){
 			"insert":     func(t *rapid.T) { m.insert(t, genID(t)) },
