@@ -33,9 +33,7 @@ func (s *Store) loadTable(found *indexReaders) error {
 	if err := l.addQuarantined(); err != nil {
 		return err
 	}
-	total := 0
 	for _, r := range found.readers {
-		total += len(r.rest)
 		s.counters.TornBlocks += r.torn
 		for _, key := range r.dead {
 			if err := l.dead.Delete(key, nil); err != nil {
@@ -43,7 +41,6 @@ func (s *Store) loadTable(found *indexReaders) error {
 			}
 		}
 	}
-	s.table.Reserve(total)
 	if err := l.addAll(found); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -29,6 +30,13 @@ func (s *Store) recover() error {
 	if err := s.openSegments(); err != nil {
 		return err
 	}
+	slots := 0
+	for _, g := range s.segments {
+		slots += g.usable()
+	}
+	var reserving sync.WaitGroup
+	defer reserving.Wait()
+	reserving.Go(func() { s.table.Reserve(slots) }) // at first the rest waits for the drive
 	applied, known, err := s.index.applied()
 	if err != nil {
 		return err
@@ -53,6 +61,7 @@ func (s *Store) recover() error {
 	if err := errors.Join(s.startLog(last, noted), found.wait()); err != nil {
 		return err
 	}
+	reserving.Wait()
 	s.synced, s.logSynced, s.useClock = last, last, last
 	if err := s.loadTable(found); err != nil {
 		return err

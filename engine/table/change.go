@@ -2,13 +2,21 @@ package table
 
 import "fmt"
 
-// Reserve makes room for that many blocks at once, which spares Insert the growth
-// on the way there. It panics if the table has ever held a block.
+// Reserve makes room for that many blocks at once and has the system commit the
+// memory for it, both of which Insert does otherwise as it goes. It panics if the
+// table has ever held a block.
 func (t *Table) Reserve(blocks int) {
 	if t.used > 0 {
 		panic("table: Reserve in a table that was used")
 	}
-	t.buckets.reserve(min(blocks, t.maxBlocks))
+	blocks = min(blocks, t.maxBlocks)
+	t.buckets.reserve(blocks)
+	for ref := 0; ref <= blocks; ref += pageBytes / recordBytes {
+		t.records[ref].link = 0 // a write, where a read would be given a page of zeros
+	}
+	for i := 0; i < t.buckets.count; i += pageBytes / bucketBytes {
+		t.buckets.all[i] = 0
+	}
 }
 
 // Insert adds a block and returns its record's number; the record is zero but

@@ -57,6 +57,7 @@ type Record struct {
 
 const (
 	recordBytes = 64
+	pageBytes   = 4096
 
 	// linkLive marks a record in use; no Ref has this value.
 	linkLive = math.MaxUint32
