@@ -34,7 +34,7 @@ type foundBlock struct {
 }
 
 // indexReaders read all blocks' entries at Open, on several goroutines. What they
-// find lies outside the Go heap, some 64 bytes a block, until free.
+// find lies outside the Go heap, 80 bytes a block at most, until free.
 type indexReaders struct {
 	readers []*indexReader
 	errs    []error

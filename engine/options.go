@@ -30,7 +30,8 @@ type Options struct {
 	// is used again.
 	RefuseLostIndex bool
 	// IndexMemoryMaxBytes bounds the memory of the index table. Default 1 GiB.
-	// A namespace whose blocks could need more is refused.
+	// A namespace whose blocks could need more is refused. While Open reads the
+	// index it uses up to 80 bytes more for each block that it finds.
 	IndexMemoryMaxBytes int64
 	// FrameBytes bounds the private memory through which unaligned, bounced and
 	// shared transfers go. Default 64 MiB, at least two of the largest block.
