@@ -96,7 +96,8 @@ type MatchOptions struct {
 	TrailingN int
 }
 
-// MatchResult is what is present at the moment of the call.
+// MatchResult is what is present at the moment of the call; of a long list, every
+// 1,024 keys at a moment of their own. Only what is under the lease stays.
 type MatchResult struct {
 	Present  []bool  // per key
 	Prefix   int     // number of keys present from the first on without a gap

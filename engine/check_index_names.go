@@ -134,7 +134,10 @@ func (c *checker) checkOptions(in, path string) {
 		c.damage(in, -1, err.Error(), means)
 		return
 	}
-	if sealed, sound := optionsSealed(raw); sealed && !sound {
+	switch sealed, sound := optionsSealed(raw); {
+	case sealed && !sound:
 		c.damage(in, -1, "the file fails its checksum", means)
+	case !sealed:
+		c.notice(in, "the file has no checksum: an older program wrote it, or its end is gone", means)
 	}
 }

@@ -87,7 +87,7 @@ func (r *directoryRun) aliveLocked() bool {
 // puts, or come from the index as far as it knows them already.
 func (r *directoryRun) entries(from, to uint32) (entries []directoryEntry, err error) {
 	s, newest := r.s, uint64(0)
-	var text []byte
+	text := make([]byte, 0, (to-from)*recentKeyBytes)
 	var unnamed []*directoryEntry
 	entries = make([]directoryEntry, 0, to-from)
 	s.mu.Lock()

@@ -49,6 +49,10 @@ const (
 	indexFormatPinned = pebble.FormatValueSeparation
 )
 
+// indexEntryBytesMost is what one block's entry takes of the index's files at most,
+// as a rule: with a key of 60 bytes, uncompressed.
+const indexEntryBytesMost = 128
+
 var (
 	keyApplied    = []byte("mapplied")
 	keyDataSynced = []byte("mdatasynced")
@@ -196,6 +200,16 @@ func (ix *index) diskBytes() int64 {
 		return ix.finalBytes
 	}
 	return int64(ix.db.Metrics().DiskSpaceUsage())
+}
+
+// fewBlocks is a guess of how many blocks the index's files name, rather low.
+func (ix *index) fewBlocks() int {
+	from := []byte{prefixBlock}
+	n, err := ix.db.EstimateDiskUsage(from, prefixEnd(from))
+	if err != nil {
+		return 0 // whoever reads the entries says what is wrong
+	}
+	return int(n / indexEntryBytesMost)
 }
 
 // applied is the log position up to which the index is complete; known is

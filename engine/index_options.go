@@ -28,7 +28,7 @@ func sealOptions(text []byte) []byte {
 	return fmt.Appendf(bytes.Clone(text), "%s%08x\n", sealPrefix, crc32.Checksum(text, castagnoli))
 }
 
-// optionsSealed reports whether a file has a seal, at most one byte of it
+// optionsSealed reports whether a file has a seal, cut short or with one byte
 // changed, and whether seal and text prove each other. An older program made
 // files without one.
 func optionsSealed(raw []byte) (sealed, sound bool) {
@@ -38,6 +38,9 @@ func optionsSealed(raw []byte) (sealed, sound bool) {
 	}
 	if bytes.Equal(sealOptions(raw[:at]), raw) {
 		return true, true
+	}
+	if bytes.Contains(raw[max(len(raw)-2*sealBytes, 0):], []byte(sealPrefix)) {
+		return true, false // cut short, or longer
 	}
 	wrong := 0
 	for i := range len(sealPrefix) {
@@ -53,7 +56,10 @@ func readSmall(fs vfs.FS, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, optionsMax))
+	raw, err := io.ReadAll(io.LimitReader(f, optionsMax+1))
+	if err == nil && len(raw) > optionsMax {
+		err = fmt.Errorf("%s has more than %d bytes", path, optionsMax)
+	}
 	return raw, errors.Join(err, f.Close())
 }
 

@@ -75,7 +75,8 @@ func (ns *Namespace) leaseLocked(res *MatchResult, refs []table.Ref, present []b
 		}
 		l := s.leases.byID[res.Lease]
 		if l == nil {
-			return // released while a long match was running
+			res.Lease, res.Leased = 0, 0 // released, or over, while a long match was running
+			return
 		}
 		if rec.Leases++; rec.Leases == 1 {
 			ns.leased++

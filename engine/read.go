@@ -169,7 +169,12 @@ func (r *readOp) finish(status Status, cause error, fill func(dst [][]byte)) {
 	s.unpinLocked(r.ref, r.place, r.position)
 	s.wakeWaitingLocked()
 	s.mu.Unlock()
-	if len(followers) > 0 && r.direct { // only with the planted fault
+	if len(followers) == 0 {
+		r.settle(status, cause, fill)
+		r.letGo()
+		return
+	}
+	if r.direct { // only with the planted fault
 		own := r.batch.items[r.index].Dst
 		fill = func(dst [][]byte) { scatter(dst, gather(own), 0) }
 		r.settle(status, cause, nil)
@@ -177,10 +182,20 @@ func (r *readOp) finish(status Status, cause error, fill func(dst [][]byte)) {
 	} else {
 		r.settle(status, cause, fill)
 	}
-	for _, f := range followers {
-		f.settle(status, cause, fill)
-		s.calls.Done()
-	}
+	// Any number of copies: neither the first reader, whose goroutine this may be,
+	// nor the completions of others wait for them.
+	go func() {
+		for _, f := range followers {
+			f.settle(status, cause, fill)
+			s.calls.Done()
+		}
+		r.letGo()
+	}()
+}
+
+// letGo gives the frame back and ends the read.
+func (r *readOp) letGo() {
+	s := r.batch.s
 	if r.frame != nil {
 		r.frame.Release()
 		r.frame = nil

@@ -69,6 +69,9 @@ func (r *recentKeys) find(position uint64) (group uint32, key []byte, ok bool) {
 	puts, text := r.puts.Slice(), r.text.Slice()
 	n := min(r.putsEnd, uint64(len(puts)))
 	put := func(i int) recentPut { return puts[(r.putsEnd-n+uint64(i))%uint64(len(puts))] }
+	if n == 0 || position < put(0).position {
+		return 0, nil, false
+	}
 	i := sort.Search(int(n), func(i int) bool { return put(i).position >= position })
 	if i == int(n) {
 		return 0, nil, false

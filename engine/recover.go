@@ -30,13 +30,9 @@ func (s *Store) recover() error {
 	if err := s.openSegments(); err != nil {
 		return err
 	}
-	slots := 0
-	for _, g := range s.segments {
-		slots += g.usable()
-	}
 	var reserving sync.WaitGroup
 	defer reserving.Wait()
-	reserving.Go(func() { s.table.Reserve(slots) }) // at first the rest waits for the drive
+	reserving.Go(s.reserve) // at first the rest waits for the drive
 	applied, known, err := s.index.applied()
 	if err != nil {
 		return err
@@ -68,6 +64,16 @@ func (s *Store) recover() error {
 	}
 	s.shrink()
 	return s.unlinkRemovals()
+}
+
+// reserve makes room in the table for about as many blocks as the index has, and
+// no more than there are slots. Too few cost time only.
+func (s *Store) reserve() {
+	slots := 0
+	for _, g := range s.segments {
+		slots += g.usable()
+	}
+	s.table.Reserve(min(slots, s.index.fewBlocks()))
 }
 
 // startLog makes what was replayed durable and starts a new log behind it.

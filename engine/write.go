@@ -150,7 +150,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.State = statePresent
 	w.segment.dirty = true
 	w.segment.directory.changes++
-	if w.segment.free == 0 {
+	if w.segment.free == 0 && !w.segment.directory.full {
 		s.dirs.kick()
 	}
 	s.recent.add(position, w.record.group, w.record.key)

@@ -81,7 +81,7 @@ func (d *psync) takeSolo(op *Op) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.occupied > 0 || d.admitLocked(op.File.(*file)) != nil {
+	if d.occupied > 0 || d.solo.broken != nil || d.admitLocked(op.File.(*file)) != nil {
 		return false
 	}
 	d.workers.Add(1) // until seeThrough has answered: Close waits
@@ -97,7 +97,7 @@ func (d *psync) seeThrough(r *ring, fl *flight, until time.Time, send bool) bool
 		if !ended {
 			return false
 		}
-		switch r.outcome(fl, int(cqe.Result)) {
+		switch r.outcome(r.flightOf(cqe.User), int(cqe.Result)) {
 		case whole:
 			fl.op.DoneAt = time.Now()
 			d.endSolo(r, fl)
@@ -116,7 +116,7 @@ func (d *psync) seeThrough(r *ring, fl *flight, until time.Time, send bool) bool
 
 // exchange makes the request of fl, if it is still to be made, and waits for its
 // completion until the time until. What the kernel does not take at all counts
-// as refused.
+// as refused, and is not tried again if it never will be taken.
 func (r *ring) exchange(fl *flight, until time.Time, send bool) (cqe iouring.CQE, ended bool) {
 	pushed := 0
 	if send {
@@ -139,7 +139,10 @@ func (r *ring) exchange(fl *flight, until time.Time, send bool) (cqe iouring.CQE
 		case errno == syscall.EINTR:
 		case pushed > 0:
 			r.k.TakeBack(pushed)
-			return iouring.CQE{Result: -int32(syscall.EAGAIN)}, true
+			if errno != 0 && errno != syscall.EAGAIN && errno != syscall.EBUSY && errno != syscall.ENOMEM {
+				r.broken = errno
+			}
+			return iouring.CQE{User: fl.user, Result: -int32(syscall.EAGAIN)}, true
 		case !until.IsZero() && time.Until(until) <= 0:
 			return cqe, false
 		case errno != 0 && errno != syscall.ETIME:

@@ -1,6 +1,7 @@
 package device_test
 
 import (
+	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -173,6 +174,48 @@ func TestWaitingPastTheTime(t *testing.T) {
 		t.Errorf("%v, Done called %d times", slow.Err, times.Load())
 	}
 	checkRingFile(t, buffer, 2)
+}
+
+// TestWaitingRefusedForGood: a kernel that will never wait is asked once.
+func TestWaitingRefusedForGood(t *testing.T) {
+	var calls atomic.Int64
+	kernel := iouring.Kernel
+	kernel.EnterWait = func(int, uint32, time.Duration) (int, syscall.Errno) {
+		calls.Add(1)
+		return 0, syscall.EPERM
+	}
+	d, w := soloDevice(t, kernel)
+	f := ringFile(t, d, 64)
+	for i := range 5 {
+		checkRingFile(t, readBack(t, w, f, int64(i)*4096, 8192, time.Time{}), i)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	closeFile(t, f)
+	closeDevice(t, d)
+}
+
+// TestWaitingThreadEnds: the thread that has sent a read ends while it is in
+// flight. The read comes to its end all the same.
+func TestWaitingThreadEnds(t *testing.T) {
+	d, w := soloDevice(t, iouring.Kernel)
+	f := ringFile(t, d, 64)
+	for i := range 40 {
+		buffer, ended := device.AlignedBuffer(16*4096, 4096), make(chan struct{})
+		op := &device.Op{Kind: device.Read, File: f, Offset: int64(i) * 4096, Bufs: [][]byte{buffer}, Done: func(*device.Op) { close(ended) }}
+		go func() {
+			runtime.LockOSThread() // and end without unlocking: the thread ends too
+			w.SubmitWaiting(op, time.Now())
+		}()
+		<-ended
+		if op.Err != nil {
+			t.Fatal(op.Err)
+		}
+		checkRingFile(t, buffer, i)
+	}
+	closeFile(t, f)
+	closeDevice(t, d)
 }
 
 // TestWaitingOldKernel: without a wait that has a limit, reads go the usual ways.

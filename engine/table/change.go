@@ -10,6 +10,7 @@ func (t *Table) Reserve(blocks int) {
 		panic("table: Reserve in a table that was used")
 	}
 	blocks = min(blocks, t.maxBlocks)
+	t.reserved = max(t.reserved, blocks)
 	t.buckets.reserve(blocks)
 	for ref := 0; ref <= blocks; ref += pageBytes / recordBytes {
 		t.records[ref].link = 0 // a write, where a read would be given a page of zeros

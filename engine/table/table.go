@@ -78,12 +78,13 @@ type Table struct {
 
 	maxBlocks int
 	used      int    // records ever used: 1..used
+	reserved  int    // records whose memory Reserve has committed
 	live      int    // records in use
 	free      uint32 // head of the free list, 0 = empty
 }
 
 // New reserves a table for at most maxBlocks blocks (1..MaxBlocksMax). Memory
-// becomes resident as blocks arrive.
+// becomes resident as blocks arrive, or with Reserve.
 func New(maxBlocks int) (*Table, error) {
 	if maxBlocks < 1 || maxBlocks > MaxBlocksMax {
 		return nil, fmt.Errorf("table: %d blocks, want 1..%d", maxBlocks, uint64(MaxBlocksMax))
@@ -115,7 +116,7 @@ func MemoryBytes(maxBlocks int) int64 {
 // arrays and not asked of the system, which counts in whole pages. Records that
 // were used once stay resident after Remove.
 func (t *Table) ResidentBytes() int64 {
-	return (int64(t.used)+1)*recordBytes + t.buckets.residentBytes()
+	return (int64(max(t.used, t.reserved))+1)*recordBytes + t.buckets.residentBytes()
 }
 
 // Len is the number of blocks in the table.

@@ -15,6 +15,10 @@ import (
 	"github.com/spillway-kv/spillway/engine/device"
 )
 
+// settleTime is for what a store does behind its puts: its index is written and
+// the directories of segments.
+const settleTime = 5 * time.Second
+
 // resident puts blocks up to each of Steps and looks at the memory there:
 // "rss_N" is the process's, "index_N" what the store says of its table.
 func (j *Job) resident(ctx context.Context) (Sample, error) {
@@ -29,6 +33,7 @@ func (j *Job) resident(ctx context.Context) (Sample, error) {
 			break
 		}
 		at = blocks
+		time.Sleep(settleTime)
 		debug.FreeOSMemory()
 		st := s.Stat()
 		if st.Blocks != blocks {
