@@ -225,11 +225,15 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 		last++ // later than every directory
 	}
 	lost := deletion > max(applied, uint64(found.Last)) // the log's end, with a deletion
+	if !deletionsNoted && found.Tail != wal.TailClean { // what the end held, nobody can tell
+		lost, deletion = true, last+1
+	}
 	if len(found.Gaps) > 0 || lost {
 		err := b.Commit(pebble.NoSync)
 		b.Reset()
 		if err = errors.Join(err, s.mendGaps(found.Gaps)); err == nil && lost {
-			s.log.Error("the log lost its end, with the newest deletion: all older blocks are given up", "end", found.Last, "deletion", deletion)
+			s.log.Error("the log lost its end, perhaps with a deletion: all older blocks are given up", "end", found.Last,
+				"deletion", deletion, "deletions_known", deletionsNoted, "tail", found.Tail, "cause", found.TailCause)
 			err = s.giveUpBefore(deletion)
 		}
 		if err != nil {

@@ -92,10 +92,10 @@ func readSides(ctx context.Context, j work.Job, file string, depth int) []side {
 	small.SmallPages = true
 	batch.Batch = depth / 2
 	proof.Work, proof.Dir = work.Prove, file
-	sides := []side{storeSide(ctx, ours, 1, j, depth, "auto"), storeSide(ctx, onPsync, 3, j, depth, "psync"), storeSide(ctx, onUring, 3, j, depth, "uring"),
-		storeSide(ctx, smallPages, 3, small, depth, "auto"), storeSide(ctx, proofAlone, 3, proof, depth, "")}
+	sides := []side{storeSide(ctx, ours, 1, j, depth, "auto"), storeSide(ctx, onPsync, 5, j, depth, "psync"), storeSide(ctx, onUring, 5, j, depth, "uring"),
+		storeSide(ctx, smallPages, 5, small, depth, "auto"), storeSide(ctx, proofAlone, 5, proof, depth, "")}
 	if depth > 1 {
-		sides = append(sides, storeSide(ctx, inBatches, 3, batch, 2, "auto"))
+		sides = append(sides, storeSide(ctx, inBatches, 5, batch, 2, "auto"))
 	}
 	return sides
 }
