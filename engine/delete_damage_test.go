@@ -56,23 +56,23 @@ func TestDeletionAtADamagedEnd(t *testing.T) {
 		r.crash(s, true, 0)
 		disk, fs := r.disk, r.fs
 		for _, trouble := range []struct {
-			what      string
-			flips     []spot
-			removed   []string
-			unreadble []spot
+			what    string
+			flips   []spot
+			removed []string
+			eio     []spot
 		}{
 			{what: "sound"},
 			{what: "flip at the end", flips: end},
-			{what: "unreadable end", unreadble: end},
+			{what: "unreadable end", eio: end},
 			{what: "flip in the witness", flips: []spot{witness}},
-			{what: "unreadable witness", unreadble: []spot{witness}},
+			{what: "unreadable witness", eio: []spot{witness}},
 			{what: "no witness", removed: []string{"DELETES"}},
 			{what: "flips in both", flips: append([]spot{witness}, end...)},
-			{what: "both unreadable", unreadble: append([]spot{witness}, end...)},
-			{what: "flip at the end, unreadable witness", flips: end, unreadble: []spot{witness}},
-			{what: "flip in the witness, unreadable end", flips: []spot{witness}, unreadble: end},
+			{what: "both unreadable", eio: append([]spot{witness}, end...)},
+			{what: "flip at the end, unreadable witness", flips: end, eio: []spot{witness}},
+			{what: "flip in the witness, unreadable end", flips: []spot{witness}, eio: end},
 			{what: "flip at the end, no witness", flips: end, removed: []string{"DELETES"}},
-			{what: "unreadable end, no witness", unreadble: end, removed: []string{"DELETES"}},
+			{what: "unreadable end, no witness", eio: end, removed: []string{"DELETES"}},
 		} {
 			r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
 			for _, f := range trouble.flips {
@@ -83,7 +83,7 @@ func TestDeletionAtADamagedEnd(t *testing.T) {
 					must(t, dev.Remove(name))
 				}
 			})
-			r.wrap = func(dev device.Device) device.Device { return &unreadable{dev, trouble.unreadble} }
+			r.wrap = func(dev device.Device) device.Device { return &unreadable{dev, trouble.eio} }
 			for range 3 { // the first open is the one that meets it; the answer stays
 				s := r.open(engine.Options{SyncInterval: time.Hour})
 				ns := namespace(t, s, "a", 4096)
