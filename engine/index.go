@@ -30,12 +30,14 @@ import (
 // The position in the key makes every put's entry distinct, so that freeing
 // one never reaches a later put of the same block.
 const (
-	indexFolder     = "index"
-	indexCacheBytes = 8 << 20
-	indexMemtable   = 4 << 20
+	indexFolder = "index"
+	// Pebble serves opening and the directories' rarer names, no read of a block: its
+	// memory is kept small, since it counts against that of the blocks' records.
+	indexCacheBytes = 2 << 20
+	indexMemtable   = 1 << 20
 	// What a full log holds fits into the memtables, so that a file system
 	// without room stops neither the applier nor a closing store.
-	indexMemtablesMax = 64
+	indexMemtablesMax = 256
 	indexLevel0Max    = 1000
 	indexKeyBytes     = 1 + 4 + 4 + 16 + 8
 	indexFixedValue   = 8 + 8 + 4 + 1 + 4
