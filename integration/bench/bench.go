@@ -48,10 +48,10 @@ func itemNames() []string {
 // bench is one run of the benchmark.
 type bench struct {
 	config
-	temp     string // folder of this run, removed at the end
-	item     *item  // being measured
-	loads    []float64
-	startups map[string]float64 // CPU seconds of fio, by engine
+	temp   string // folder of this run, removed at the end
+	commit string // of this program
+	item   *item  // being measured
+	loads  []float64
 }
 
 func run(ctx context.Context, c config, out io.Writer) (err error) {
@@ -66,7 +66,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{config: c, temp: temp, startups: map[string]float64{}}
+	b := &bench{config: c, temp: temp, commit: commit(ctx)}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	r := &report{Config: c.shown()}
 	if r.Facts, err = factsOf(ctx, temp); err != nil {
@@ -95,7 +95,7 @@ func run(ctx context.Context, c config, out io.Writer) (err error) {
 func (b *bench) measure(ctx context.Context, s spec) error {
 	began := time.Now()
 	fmt.Fprintf(os.Stderr, "bench: %s: %s\n", s.name, s.title)
-	b.item = &item{Name: s.name, Title: s.title, Date: began.UTC().Format(time.DateTime), Commit: commit(ctx), Pairs: b.pairs, RuntimeSeconds: b.runtime.Seconds()}
+	b.item = &item{Name: s.name, Title: s.title, Date: began.UTC().Format(time.DateTime), Commit: b.commit, Pairs: b.pairs, RuntimeSeconds: b.runtime.Seconds()}
 	b.loads = []float64{loadAverage()}
 	err := s.run(b, ctx)
 	b.item.Seconds = time.Since(began).Round(time.Second).Seconds()
@@ -123,18 +123,15 @@ func (b *bench) fioSides(ctx context.Context, f fioRun) ([]side, error) {
 	for _, engine := range fioEngines {
 		f.engine = engine
 		f.runtime = b.runtime
-		if _, known := b.startups[engine]; !known {
-			cost, err := startup(ctx, f)
-			if err != nil {
-				return nil, err
-			}
-			b.startups[engine] = cost
+		cost, err := startup(ctx, f)
+		if err != nil {
+			return nil, err
 		}
 		for turn, name := range []string{fioName(engine), again(fioName(engine))} {
 			this := f
 			sides = append(sides, side{name: name, run: func(round int) (work.Sample, error) {
 				this.seed = 1 + 2*round + turn
-				s, err := this.run(ctx, b.startups[engine])
+				s, err := this.run(ctx, cost)
 				if err == nil && this.rw != "randread" {
 					err = settle(filepath.Dir(this.file))
 				}

@@ -63,6 +63,7 @@ func (b *bench) runReplay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.item.Pairs, b.item.RuntimeSeconds = 1, 0
 	const blockBytes = 64 << 10
 	args := []string{"replay", "--dir", dir, "--capacity", fmt.Sprint(b.replayBytes), "--block-bytes", fmt.Sprint(blockBytes), "--quiet", "--json"}
 	switch {

@@ -46,9 +46,9 @@ func (b *bench) reads(ctx context.Context, dir string, sizeBytes int64) error {
 	}
 	defer os.Remove(file)
 	b.note("One block per call, %d MiB on each side, direct I/O; ours proves every block by its checksum and reads into an arena (huge pages, registered). "+
-		"The reference is the better of fio's psync (a thread per call at once) and io_uring, number by number, into its own memory; CPU time is the process's, user and system.",
+		"The reference is the better of fio's psync (a thread per call at once) and io_uring (buffers and file registered), number by number; its memory asks for huge pages too. CPU time is the process's, user and system.",
 		sizeBytes/mebibyte)
-	b.note("%q: into memory of 4 KiB pages, not registered. %q: two callers, half of the blocks in each get. "+
+	b.note("Sides that are only reported take part in every fifth round. %q: into memory of 4 KiB pages, not registered. %q: two callers, half of the blocks in each get. "+
 		"%q: hashing blocks just read with pread, nothing else.", smallPages, inBatches, proofAlone)
 	for _, blockBytes := range blockSizes {
 		if err := b.readsOf(ctx, dir, file, sizeBytes, blockBytes); err != nil {

@@ -37,7 +37,11 @@ func (it *item) plotted() bool {
 func (it *item) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s (`%s`)\n\n", it.Title, it.Name)
-	fmt.Fprintf(&b, "%s UTC, commit %s, %d rounds, runs of %.0f s, load average %.1f (%.1f–%.1f). %s\n\n", it.Date, it.Commit, it.Pairs, it.RuntimeSeconds,
+	runs := fmt.Sprintf("%d rounds, runs of %.0f s", it.Pairs, it.RuntimeSeconds)
+	if it.RuntimeSeconds == 0 {
+		runs = fmt.Sprintf("runs: %d", it.Pairs)
+	}
+	fmt.Fprintf(&b, "%s UTC, commit %s, %s, load average %.1f (%.1f–%.1f). %s\n\n", it.Date, it.Commit, runs,
 		it.LoadAverage.Median, it.LoadAverage.Low, it.LoadAverage.High, strings.Join(it.Notes, " "))
 	if len(it.Rows) == 0 {
 		return b.String()
@@ -145,6 +149,9 @@ func (it *item) lines(what string, of func(sideMedians) float64) []byte {
 		if len(p.X) == 0 || p.X[len(p.X)-1] != x {
 			p.X = append(p.X, x)
 		}
+		if of(s) == 0 { // of a side that has no such number
+			continue
+		}
 		at := -1
 		for i := range p.Series {
 			if p.Series[i].Name == s.Side {
@@ -154,6 +161,9 @@ func (it *item) lines(what string, of func(sideMedians) float64) []byte {
 		if at < 0 {
 			p.Series = append(p.Series, chart.Series{Name: s.Side})
 			at = len(p.Series) - 1
+		}
+		for len(p.Series[at].Y) < len(p.X)-1 { // it took no part there
+			p.Series[at].Y = append(p.Series[at].Y, 0)
 		}
 		p.Series[at].Y = append(p.Series[at].Y, of(s))
 	}

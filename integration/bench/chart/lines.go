@@ -16,7 +16,7 @@ type Series struct {
 	Y    []float64
 }
 
-var palette = []string{"#1b7f3b", "#b3261e", "#2a5db0", "#c08a00", "#6b3fa0", "#007a87", "#707070"}
+var palette = []string{"#1b7f3b", "#b3261e", "#2a5db0", "#c08a00", "#6b3fa0", "#007a87", "#707070", "#d14f8f"}
 
 // Lines draws panels side by side, each with a logarithmic vertical axis of its
 // own, and one legend for all: a series has the same colour in every panel.

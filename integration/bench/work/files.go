@@ -54,9 +54,14 @@ func (j *Job) readFiles(ctx context.Context) (Sample, error) {
 	if j.Cache == Direct {
 		open = openDirect
 	}
+	buffers, free, err := j.buffers(nil, j.Depth)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer free()
 	return j.measure(ctx, func(worker int) (doer, error) {
 		rng := rand.New(rand.NewPCG(j.Seed, uint64(worker)))
-		data := device.AlignedBuffer(j.BlockBytes, pageBytes)
+		data := buffers[worker]
 		return func() (bool, error) { return true, readFile(open, j.filePath(rng.IntN(j.Blocks)), data) }, nil
 	})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // buffers are n buffers of a block each: in one piece of memory on huge pages
-// that is registered with the store, as an arena is, or with SmallPages on the Go
+// that is registered with the store (nil is none), as an arena is, or with SmallPages on the Go
 // heap.
 func (j *Job) buffers(s *engine.Store, n int) (all [][]byte, free func(), err error) {
 	all = make([][]byte, n)
@@ -24,7 +24,10 @@ func (j *Job) buffers(s *engine.Store, n int) (all [][]byte, free func(), err er
 		return nil, nil, err
 	}
 	clear(arena.Slice()) // the pages are there before they are pinned
-	release, err := s.RegisterMemory(arena.Slice())
+	release := func() {}
+	if s != nil {
+		release, err = s.RegisterMemory(arena.Slice())
+	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		release = func() {}
 	} else if err != nil {

@@ -18,6 +18,15 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
+// threadSeconds is the CPU time of this thread so far.
+func threadSeconds() float64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err) // cannot fail with these arguments
+	}
+	return float64(t.Nano()) / 1e9
+}
+
 // openDirect opens a file past the page cache.
 func openDirect(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
