@@ -31,6 +31,7 @@ type applier struct {
 	flushed   uint64
 	flushing  <-chan struct{}
 	flushGoal uint64
+	failed    bool // nothing is applied any more
 
 	// reached is applied, for other goroutines.
 	reached atomic.Uint64
@@ -101,7 +102,13 @@ func (a *applier) run(s *Store) {
 	for {
 		batch, closing, force := a.next()
 		if len(batch) > 0 {
+			// After an error nothing is applied any more: what comes later would hide
+			// what is missing.
+			if a.failed {
+				continue
+			}
 			if err := a.applyAll(s, batch); err != nil {
+				a.failed = true
 				s.fail(fmt.Errorf("index: %w", err))
 			}
 			continue

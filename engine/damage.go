@@ -74,10 +74,10 @@ func (s *Store) quarantineLocked(p Place) {
 		return
 	}
 	if g.owner[p.Slot()] == slotFree {
-		g.free--
+		g.addFree(-1)
 	}
 	g.owner[p.Slot()] = slotQuarantined
-	g.quarantined++
+	g.addQuarantined()
 	s.counters.QuarantinedSlots++
 	delete(s.mismatches, p)
 	if _, err := s.appendLocked(appendQuarantine(nil, []Place{p}), false); err != nil {

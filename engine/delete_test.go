@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
@@ -128,6 +129,40 @@ func TestDropWhileReadAndWritten(t *testing.T) {
 		if st := s.Stat(); st.LeasedBlocks != 0 {
 			t.Errorf("%d blocks leased", st.LeasedBlocks)
 		}
+		mustClose(t, s)
+	})
+}
+
+// TestDeleteBeatsALatePut: a put that was answered Late is still on its way when
+// its block is deleted. It comes to nothing.
+func TestDeleteBeatsALatePut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{StuckAfter: time.Hour}))
+		ns := namespace(t, s, "a", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, 1), engine.Stored)
+		time.Sleep(10 * time.Second) // synced and written ahead: the next transfer is the put's
+		synctest.Wait()
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, StuckOnce: 1})
+		released := make(chan struct{})
+		items := []engine.PutItem{{Key: key(2), Src: [][]byte{content(2, 4096)}}}
+		must(t, ns.Put(items, engine.PutOptions{Deadline: time.Now().Add(time.Second), Released: func(int) { close(released) }}))
+		if items[0].Status != engine.Late {
+			t.Fatal(items[0].Status)
+		}
+		deleted := make(chan error, 1)
+		go func() { // its sync may wait for the drive
+			_, err := ns.Delete(keysOf(2))
+			deleted <- err
+		}()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.disk.SetFaults(sim.Plan{})
+		<-released
+		must(t, <-deleted)
+		all(t, get(t, ns, 2), engine.Miss)
+		all(t, put(t, ns, engine.PutOptions{}, 2), engine.Stored)
+		all(t, get(t, ns, 1, 2), engine.Hit)
 		mustClose(t, s)
 	})
 }

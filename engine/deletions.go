@@ -157,7 +157,7 @@ func (s *Store) noteDeletion(position uint64) error {
 	}
 	want := s.lastDeletion()
 	encodeDeletions(d.page, s.id, want)
-	err := device.Do(s.dev, &device.Op{Kind: device.Write, File: d.file, Bufs: [][]byte{d.page}})
+	err := device.Do(s.dev, &device.Op{Kind: device.Write, File: d.file, Bufs: [][]byte{d.page}, First: true})
 	if err == nil {
 		err = device.Do(s.dev, &device.Op{Kind: device.Sync, File: d.file})
 	}

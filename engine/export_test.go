@@ -31,6 +31,14 @@ func (s *Store) CheckSlots() error {
 	}
 	total := 0
 	for _, ns := range s.namespaces {
+		var sums slotSums
+		for _, g := range ns.segments {
+			sums.usable += g.usable()
+			sums.free += g.free
+		}
+		if sums != ns.sums {
+			return fmt.Errorf("namespace %q says %+v, counted %+v", ns.descriptor.Name, ns.sums, sums)
+		}
 		if blocks[ns] != ns.blocks || ns.policy.Len() != ns.blocks {
 			return fmt.Errorf("namespace %q says %d blocks, counted %d, %d in the eviction order",
 				ns.descriptor.Name, ns.blocks, blocks[ns], ns.policy.Len())

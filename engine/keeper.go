@@ -123,6 +123,7 @@ func (s *Store) addSegment(ns *Namespace) error {
 	cost := segmentCostBytes(h.slotBytes, h.slots)
 	s.costBytes += cost
 	ns.coming++
+	s.coming++
 	s.mu.Unlock()
 
 	f, err := createSegmentFile(s.dev, h)
@@ -133,6 +134,7 @@ func (s *Store) addSegment(ns *Namespace) error {
 	s.mu.Lock()
 	defer s.wakeUnlock()
 	ns.coming--
+	s.coming--
 	if err != nil {
 		s.costBytes -= cost
 		s.growthStop, s.growthError = time.Now().Add(growthPause), err
@@ -146,7 +148,7 @@ func (s *Store) addSegment(ns *Namespace) error {
 	}
 	g.lastUse = s.useLocked()
 	s.segments[h.number] = g
-	ns.segments = append(ns.segments, g)
+	ns.join(g)
 	return nil
 }
 
@@ -185,13 +187,13 @@ func (s *Store) segmentToTakeLocked(ns *Namespace) *segment {
 		}
 	}
 	g := coldest(slices.Values(candidates))
-	if g == nil || s.segmentHeldLocked(g) {
+	if g == nil {
 		return nil
 	}
-	if len(ns.segments) == 0 {
-		return g
+	if own := coldest(slices.Values(ns.segments)); own != nil && g.lastUse >= own.lastUse {
+		return nil
 	}
-	if own := coldest(slices.Values(ns.segments)); g.lastUse >= own.lastUse {
+	if s.segmentHeldLocked(g) { // looks at every block of it
 		return nil
 	}
 	return g

@@ -119,6 +119,7 @@ func (b *leaseBook) endLocked(s *Store, l *lease) {
 		}
 		if rec.Leases--; rec.Leases == 0 {
 			l.ns.leased--
+			l.ns.unparkLocked(lb.ref, rec)
 		}
 	}
 }

@@ -294,3 +294,45 @@ func TestLeasesAreBounded(t *testing.T) {
 		mustClose(t, s)
 	})
 }
+
+// TestLeasedUnimportantBlocks: blocks of the lowest importance under a lease neither
+// keep others from being evicted nor go themselves; once the lease is over they go
+// first again.
+func TestLeasedUnimportantBlocks(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", 4096)
+		slots := ns.Stat().Slots
+		putOf := func(importance uint8, o engine.PutOptions, n int) engine.Status {
+			items := []engine.PutItem{{Key: key(n), Src: [][]byte{content(n, 4096)}, Importance: importance}}
+			must(t, ns.Put(items, o))
+			return items[0].Status
+		}
+		for n := range slots { // block 0 to 9 count least
+			importance := uint8(1)
+			if n < 10 {
+				importance = 0
+			}
+			all(t, []engine.Status{putOf(importance, engine.PutOptions{}, n)}, engine.Stored)
+		}
+		if m := leaseOf(t, ns, time.Minute, sequence(0, 10)...); m.Leased != 10 {
+			t.Fatalf("%+v", m)
+		}
+		began := time.Now()
+		for n := range 50 {
+			all(t, []engine.Status{putOf(1, engine.PutOptions{}, 1000+n)}, engine.Stored)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("50 puts took %v", took)
+		}
+		all(t, get(t, ns, sequence(0, 10)...), engine.Hit)
+		leaseOf(t, ns, time.Minute, sequence(0, 10)...)
+		time.Sleep(2 * time.Minute)
+		for n := range 10 {
+			all(t, []engine.Status{putOf(1, engine.PutOptions{}, 2000+n)}, engine.Stored)
+		}
+		all(t, get(t, ns, sequence(0, 10)...), engine.Miss)
+		mustClose(t, s)
+	})
+}

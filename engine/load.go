@@ -101,6 +101,9 @@ func (l *loader) add(b *foundBlock) error {
 		}
 	}
 	ref, err := s.table.Insert(b.id)
+	if errors.Is(err, table.ErrFull) && s.table.Len() < s.table.Max() { // see claimLocked
+		return l.remember(g, b.id, b.position)
+	}
 	if errors.Is(err, table.ErrFull) {
 		return fmt.Errorf("%w: the store holds more than %d blocks; raise Options.IndexMemoryMaxBytes above %d",
 			ErrConfig, s.table.Max(), s.opts.IndexMemoryMaxBytes)
@@ -114,7 +117,7 @@ func (l *loader) add(b *foundBlock) error {
 	ns.policy.Admit(evict.Handle(ref), evict.Access{ID: idBytes(b.id), Depth: b.depth, Importance: b.importance, NowNS: l.nowNS})
 	ns.blocks++
 	g.owner[slot] = ref
-	g.free--
+	g.addFree(-1)
 	g.lastUse = b.position
 	if b.position > g.directory.position {
 		g.directory.changes++
@@ -161,8 +164,8 @@ func (l *loader) addQuarantined() error {
 			return nil
 		}
 		g.owner[p.Slot()] = slotQuarantined
-		g.free--
-		g.quarantined++
+		g.addFree(-1)
+		g.addQuarantined()
 		s.counters.QuarantinedSlots++
 		return nil
 	})

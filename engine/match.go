@@ -121,7 +121,8 @@ func (ns *Namespace) touchLocked(ref table.Ref, rec *table.Record) {
 
 // Delete removes blocks and returns how many were present. When it returns
 // without an error, no get answers their bytes again, not even after a power
-// cut. Leases do not hold against it. During a drop it answers ErrGone.
+// cut; puts of them that are under way, those answered Late included, come to
+// nothing. Leases do not hold against it. During a drop it answers ErrGone.
 func (ns *Namespace) Delete(keys []Key) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
@@ -163,7 +164,12 @@ func (ns *Namespace) deleteLocked(ids []table.ID, refs []table.Ref) (deleted int
 			return deleted, last, err
 		}
 		for i, ref := range refs[:n] { // a key may be given twice
-			if rec := s.table.Peek(ref); rec != nil && rec.ID == ids[i] && rec.State == statePresent {
+			rec := s.table.Peek(ref)
+			switch {
+			case rec == nil || rec.ID != ids[i]:
+			case rec.State == stateWriting: // its put, perhaps answered Late, comes to nothing
+				rec.Doomed = true
+			default:
 				ns.policy.Forget(evict.Handle(ref))
 				ns.dropBlockLocked(ref)
 				s.counters.Deleted++

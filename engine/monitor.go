@@ -16,10 +16,13 @@ import (
 // is guarded by Store.mu.
 //
 // Failed: half of the last 16 transfers ended in an I/O error. Fail-slow: a
-// transfer has been in flight for Options.StuckAfter, or the median of three
-// seconds in a row was 32 times the usual one and above 100 ms.
+// transfer has been under way, its wait for a turn apart, for Options.StuckAfter,
+// or the median of three seconds in a row (for each MiB of larger blocks) was 32 times
+// the usual one and above 100 ms.
 type monitor struct {
-	first, last *transfer // in flight, by start
+	first, last *transfer // handed over and not ended, in this order
+	lastEnd     time.Time // of a transfer, or when first became the only one
+	passed      time.Time // when one behind first ended: first is under way since then at the latest; or zero
 	outcomes    uint64    // newest in bit 0; 1 = I/O error
 	seen        int       // outcomes recorded, up to 64
 	window      [64]uint32
@@ -37,7 +40,6 @@ type monitor struct {
 
 // transfer is one block transfer in flight.
 type transfer struct {
-	since      time.Time
 	prev, next *transfer
 }
 
@@ -56,9 +58,9 @@ const (
 func (s *Store) startLocked(t *transfer, now time.Time) {
 	s.transfers++
 	m := &s.monitor
-	*t = transfer{since: now, prev: m.last}
+	*t = transfer{prev: m.last}
 	if m.last == nil {
-		m.first = t
+		m.first, m.lastEnd, m.passed = t, now, time.Time{}
 	} else {
 		m.last.next = t
 	}
@@ -69,10 +71,14 @@ func (s *Store) startLocked(t *transfer, now time.Time) {
 func (s *Store) endLocked(t *transfer, op *device.Op) {
 	s.transfers--
 	m := &s.monitor
+	m.lastEnd = time.Now()
 	if t.prev == nil {
-		m.first = t.next
+		m.first, m.passed = t.next, time.Time{}
 	} else {
 		t.prev.next = t.next
+		if m.passed.IsZero() {
+			m.passed = m.lastEnd
+		}
 	}
 	if t.next == nil {
 		m.last = t.prev
@@ -80,8 +86,8 @@ func (s *Store) endLocked(t *transfer, op *device.Op) {
 		t.next.prev = t.prev
 	}
 	switch {
-	case errors.Is(op.Err, device.ErrClosed), errors.Is(op.Err, device.ErrQueueFull), errors.Is(op.Err, device.ErrUnaligned):
-		return // never reached the drive
+	case op.Err != nil && device.NotTheDrive(op.Err):
+		return
 	case op.Err != nil && !errors.Is(op.Err, io.ErrUnexpectedEOF):
 		m.outcomes = m.outcomes<<1 | 1
 		m.seen = min(m.seen+1, 64)
@@ -93,10 +99,23 @@ func (s *Store) endLocked(t *transfer, op *device.Op) {
 	}
 	m.outcomes <<= 1
 	m.seen = min(m.seen+1, 64)
-	if ns := op.DoneAt.Sub(op.StartedAt); ns > 0 {
+	// Large blocks count by the MiB, so that their coming is no slowness.
+	if ns := int(op.DoneAt.Sub(op.StartedAt)) / max(op.N>>20, 1); ns > 0 {
 		m.window[bits.Len64(uint64(ns))]++
 		m.windowCount++
 	}
+}
+
+// stuckLocked is how long the oldest transfer has been under way at least, not
+// counting its wait for a turn: one behind it has ended since, or none has at all.
+func (m *monitor) stuckLocked(now time.Time) time.Duration {
+	switch {
+	case m.first == nil:
+		return 0
+	case m.passed.IsZero():
+		return now.Sub(m.lastEnd)
+	}
+	return now.Sub(m.passed)
 }
 
 // sickenLocked marks the drive. The first cause stays until it is well.
@@ -126,7 +145,10 @@ func (s *Store) watch(stop <-chan struct{}) {
 			s.mu.Lock()
 			s.leases.expireLocked(s)
 			s.watchLocked(time.Now())
-			s.wakeLocked() // a lease or a pause of growth may have ended
+			s.wakeLocked()                     // a lease or a pause of growth may have ended
+			if s.index.trouble.failed.Load() { // with a full log nobody else would notice
+				s.failLocked(fmt.Errorf("index: %w", errIndexFailed))
+			}
 			s.mu.Unlock()
 			s.probe(time.Now())
 		}
@@ -136,8 +158,8 @@ func (s *Store) watch(stop <-chan struct{}) {
 // watchLocked is the watcher's look once a second.
 func (s *Store) watchLocked(now time.Time) {
 	m := &s.monitor
-	if m.first != nil && now.Sub(m.first.since) >= s.opts.StuckAfter {
-		s.sickenLocked(fmt.Errorf("%w: fail-slow: a transfer has been in flight for %v", ErrSick, now.Sub(m.first.since).Round(time.Millisecond)))
+	if stuck := m.stuckLocked(now); stuck >= s.opts.StuckAfter {
+		s.sickenLocked(fmt.Errorf("%w: fail-slow: a transfer has been in flight for %v", ErrSick, stuck.Round(time.Millisecond)))
 	}
 	if !m.commitSince.IsZero() && now.Sub(m.commitSince) >= s.opts.StuckAfter {
 		s.sickenLocked(fmt.Errorf("%w: fail-slow: a sync has been in flight for %v", ErrSick, now.Sub(m.commitSince).Round(time.Millisecond)))
@@ -213,7 +235,7 @@ func (s *Store) probed(op *device.Op, began time.Time) {
 	m := &s.monitor
 	m.probing = false
 	now := time.Now()
-	stuck := m.first != nil && now.Sub(m.first.since) >= s.opts.StuckAfter ||
+	stuck := m.stuckLocked(now) >= s.opts.StuckAfter ||
 		!m.commitSince.IsZero() && now.Sub(m.commitSince) >= s.opts.StuckAfter
 	if op.Err != nil || stuck || now.Sub(began) > s.opts.StuckAfter/10 {
 		m.goodProbes = 0

@@ -215,3 +215,57 @@ func TestStuckWhileGrowing(t *testing.T) {
 		mustClose(t, s)
 	})
 }
+
+// TestLongQueueIsNoSickness: a drive with more to do than it can in StuckAfter, but
+// that keeps moving, is busy and not sick.
+func TestLongQueueIsNoSickness(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{QueueDepth: 1, MinLatency: 50 * time.Millisecond, MaxLatency: 50 * time.Millisecond})
+		s := r.open(small(engine.Options{StuckAfter: 2 * time.Second}))
+		ns := namespace(t, s, "a", 4096)
+		blocks := sequence(0, 200)
+		for _, n := range blocks {
+			all(t, put(t, ns, engine.PutOptions{}, n), engine.Stored)
+		}
+		began := time.Now()
+		all(t, get(t, ns, blocks...), engine.Hit)
+		if time.Since(began) < 5*time.Second {
+			t.Fatalf("the queue took %v only", time.Since(began))
+		}
+		all(t, put(t, ns, engine.PutOptions{}, sequence(1000, 200)...), engine.Stored)
+		if c := s.Stat().Counters; c.SickPeriods != 0 {
+			t.Errorf("%d sick periods", c.SickPeriods)
+		}
+		mustClose(t, s)
+	})
+}
+
+// TestLargeBlocksAreNoSickness: blocks a hundred times as large take a hundred
+// times as long.
+func TestLargeBlocksAreNoSickness(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const large = 16 << 20
+		r := newRig(t, sim.Config{MinLatency: time.Millisecond, MaxLatency: 2 * time.Millisecond})
+		s := r.open(engine.Options{CapacityBytes: 1 << 30})
+		small, big := namespace(t, s, "a", 4096), namespace(t, s, "b", large)
+		all(t, put(t, small, engine.PutOptions{}, sequence(0, 40)...), engine.Stored)
+		all(t, put(t, big, engine.PutOptions{}, 1), engine.Stored)
+		for range 30 {
+			all(t, get(t, small, sequence(0, 40)...), engine.Hit)
+			time.Sleep(time.Second)
+		}
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 250 * time.Millisecond})
+		for range 10 {
+			items := make([]engine.GetItem, 40)
+			for i := range items {
+				items[i] = engine.GetItem{Key: key(1), Dst: [][]byte{device.AlignedBuffer(large, 4096)}}
+			}
+			must(t, big.Get(items, engine.GetOptions{}))
+			time.Sleep(time.Second)
+		}
+		if c := s.Stat().Counters; c.SickPeriods != 0 {
+			t.Errorf("%d sick periods", c.SickPeriods)
+		}
+		mustClose(t, s)
+	})
+}

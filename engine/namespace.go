@@ -23,6 +23,7 @@ type Namespace struct {
 	dropping      bool
 	quotaBytes    int64
 	segments      []*segment
+	sums          slotSums // of segments
 	coming        int      // segments being made
 	open          *segment // the one that takes new blocks
 	policy        evict.Policy
@@ -207,18 +208,22 @@ func (ns *Namespace) Drop() error {
 	return s.unlinkRemovals()
 }
 
-// beginDrop makes the namespace empty and closed to puts.
+// beginDrop makes the namespace empty and closed to puts. From the first moment on
+// nothing of it is answered; its segments go one by one, so that others get their
+// turns.
 func (ns *Namespace) beginDrop() (old uint32) {
 	s := ns.s
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	ns.dropping = true
 	old = ns.incarnation
 	ns.incarnation++
 	ns.freeing, ns.freeingPlaces = nil, nil
 	for len(ns.segments) > 0 {
 		s.detachSegmentLocked(ns.segments[0])
+		s.mu.Unlock()
+		s.mu.Lock()
 	}
+	s.mu.Unlock()
 	return old
 }
 

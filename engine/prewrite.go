@@ -10,8 +10,8 @@ const prewriteBytes = 1 << 20
 // prewrite writes zeros over the slots of a new segment, ahead of need: the
 // first write into an extent that is only allocated makes the file system
 // change its journal and takes several times as long. One write is in flight at
-// a time, and as soon as the namespace runs out of free slots the rest is left
-// to the blocks themselves. An error is left to them too.
+// a time, and as soon as the namespace, or another that waits for a segment, runs
+// out of free slots the rest is left to the blocks themselves. An error is left to them too.
 func (s *Store) prewrite(ns *Namespace, f device.File, h *segmentHeader) {
 	if !s.facts.Preallocate || !s.facts.Direct {
 		return // created by writing, or not ours to order
@@ -29,7 +29,10 @@ func (s *Store) prewrite(ns *Namespace, f device.File, h *segmentHeader) {
 		}
 		offset += n
 		s.mu.Lock()
-		urgent := ns.freeSlotsLocked() < reserveSlots(int(ns.slots)) || s.closing || ns.incarnation != h.incarnation
+		urgent := s.closing || ns.incarnation != h.incarnation || ns.shortLocked()
+		for other := range s.keep.want {
+			urgent = urgent || other.shortLocked()
+		}
 		s.mu.Unlock()
 		if urgent {
 			return

@@ -13,6 +13,10 @@ import (
 // before the first of them is published.
 const putChunkMax = 256
 
+// putChunkBytes bounds their bytes too, but for a single block: they are hashed
+// before the first of them goes.
+const putChunkBytes = 256 << 20
+
 // Put stores blocks, given root first. They enter the eviction order tail
 // first: for every item from the last to the first, a present block is touched
 // (Present) and an absent one inserted (Stored), evicting where there is no
@@ -184,7 +188,7 @@ func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
 		}
 		return nil, true
 	}
-	if chunked >= putChunkMax || s.transfers >= s.transfersMax {
+	if chunked >= putChunkMax || chunked*ns.descriptor.BlockBytes >= putChunkBytes || s.transfers >= s.transfersMax {
 		return nil, false
 	}
 	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released}

@@ -22,6 +22,10 @@ const (
 	answerLate     = 3 // the caller has answered Late
 )
 
+// lateSlack is how long after its deadline a read may still begin: by then the
+// caller has answered Late.
+const lateSlack = 2 * time.Millisecond
+
 // readOp reads one block for one item. It is direct when the drive writes
 // straight into the caller's memory, and framed otherwise: then the bytes
 // arrive in a private frame and are copied by whoever wins the answer.
@@ -90,6 +94,9 @@ func (b *readBatch) answered() {
 func (r *readOp) prepare(blockBytes int) {
 	r.op = device.Op{Kind: device.Read, File: r.file, Offset: r.offset, Done: func(*device.Op) { r.complete() }}
 	if r.frame == nil {
+		if until := r.batch.opts.Deadline; !until.IsZero() { // nobody else waits for it
+			r.op.Until = until.Add(lateSlack)
+		}
 		// A copy: after Late the list is the caller's again, only the memory is not.
 		r.op.Bufs = append(r.bufs[:0], r.batch.items[r.index].Dst...)
 		return
@@ -146,7 +153,7 @@ func (r *readOp) failed(cause error) {
 	switch {
 	case errors.Is(cause, device.ErrQueueFull):
 		r.finish(Busy, cause, nil)
-	case errors.Is(cause, device.ErrClosed):
+	case device.NotTheDrive(cause):
 		r.finish(Miss, cause, nil)
 	case errors.Is(cause, io.ErrUnexpectedEOF):
 		s.mismatch(r, fmt.Errorf("%w: %v lies beyond the end of its file", ErrCorrupt, r.place))

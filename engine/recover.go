@@ -52,13 +52,13 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
+	s.synced, s.logSynced, s.useClock = last, last, last
 	found := s.startReaders()
 	defer found.free()
 	if err := errors.Join(s.startLog(last, noted), found.wait()); err != nil {
 		return err
 	}
 	reserving.Wait()
-	s.synced, s.logSynced, s.useClock = last, last, last
 	if err := s.loadTable(found); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *Store) openSegment(name string, number uint32) error {
 	g.directory = s.findDirectory(g)
 	s.segments[number] = g
 	s.costBytes += segmentCostBytes(h.slotBytes, h.slots)
-	ns.segments = append(ns.segments, g)
+	ns.join(g)
 	return nil
 }
 

@@ -42,15 +42,7 @@ func (s *Store) detachSegmentLocked(g *segment) {
 	}
 	g.leaving = true
 	delete(s.segments, g.header.number)
-	for i, c := range ns.segments {
-		if c == g {
-			ns.segments = append(ns.segments[:i], ns.segments[i+1:]...)
-			break
-		}
-	}
-	if ns.open == g {
-		ns.open = nil
-	}
+	ns.part(g)
 	if _, err := s.appendLocked(appendSegmentGone(nil, g.header.number), false); err != nil {
 		s.log.Debug("segment record was not logged", "segment", g.header.number, "cause", err)
 	}

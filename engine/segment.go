@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,11 +33,55 @@ type segment struct {
 	sizeBytes   int64       // of the file, when it was opened
 	free        int         // slots that are slotFree
 	quarantined int
-	cursor      uint32 // where the search for a free slot goes on, ascending
-	lastUse     uint64 // Store.useClock of the newest put or touch in it
-	dirty       bool   // written since the last data sync
+	sums        *slotSums // of the namespace that has it; nil outside
+	cursor      uint32    // where the search for a free slot goes on, ascending
+	lastUse     uint64    // Store.useClock of the newest put or touch in it
+	dirty       bool      // written since the last data sync
 	directory   directoryState
 	leaving     bool // being emptied or unlinked: takes no new block
+}
+
+// slotSums are of all segments of a namespace, so that nothing has to walk them.
+type slotSums struct {
+	usable int
+	free   int
+}
+
+// addFree counts slots that have become free, or, below 0, are not any more.
+func (g *segment) addFree(n int) {
+	g.free += n
+	if g.sums != nil {
+		g.sums.free += n
+	}
+}
+
+// addQuarantined counts one slot that is never used again.
+func (g *segment) addQuarantined() {
+	g.quarantined++
+	if g.sums != nil {
+		g.sums.usable--
+	}
+}
+
+// join gives a segment to a namespace.
+func (ns *Namespace) join(g *segment) {
+	ns.segments = append(ns.segments, g)
+	g.sums = &ns.sums
+	g.sums.usable += g.usable()
+	g.sums.free += g.free
+}
+
+// part takes it away.
+func (ns *Namespace) part(g *segment) {
+	if i := slices.Index(ns.segments, g); i >= 0 {
+		ns.segments = slices.Delete(ns.segments, i, i+1)
+	}
+	g.sums.usable -= g.usable()
+	g.sums.free -= g.free
+	g.sums = nil
+	if ns.open == g {
+		ns.open = nil
+	}
 }
 
 const segmentPrefix = "seg-"
@@ -66,7 +111,7 @@ func (g *segment) take() (slot uint32, ok bool) {
 		slot = (g.cursor + n) % g.header.slots
 		if g.owner[slot] == slotFree {
 			g.cursor = slot + 1
-			g.free--
+			g.addFree(-1)
 			return slot, true
 		}
 	}
@@ -79,7 +124,7 @@ func (g *segment) release(slot uint32) {
 		panic("engine: slot " + MakePlace(g.header.number, slot).String() + " was free already")
 	}
 	g.owner[slot] = slotFree
-	g.free++
+	g.addFree(1)
 }
 
 // loseBeyond takes out of use the slots that lie beyond the end of a file that
@@ -89,8 +134,8 @@ func (g *segment) loseBeyond(sizeBytes int64) (lost int) {
 	for slot := range g.owner {
 		if g.beyond(uint32(slot)) {
 			g.owner[slot] = slotQuarantined
-			g.free--
-			g.quarantined++
+			g.addFree(-1)
+			g.addQuarantined()
 			lost++
 		}
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/evict"
@@ -16,18 +17,14 @@ const (
 
 // slotsLocked is how many slots the namespace has and may still get.
 func (ns *Namespace) slotsLocked() int {
-	have := 0
-	for _, g := range ns.segments {
-		have += g.usable()
-	}
-	return have + (ns.coming+ns.growthLocked())*int(ns.slots)
+	return ns.sums.usable + (ns.coming+ns.growthLocked())*int(ns.slots)
 }
 
 // growthLocked is how many segments the namespace may still get without
 // taking one from another.
 func (ns *Namespace) growthLocked() int {
 	s := ns.s
-	if s.health != nil || time.Now().Before(s.growthStop) {
+	if s.health != nil || !s.growthStop.IsZero() && time.Now().Before(s.growthStop) {
 		return 0
 	}
 	free := s.layout.segmentBudgetBytes() - s.costBytes - s.keep.indexOverrun
@@ -42,11 +39,7 @@ func (ns *Namespace) growthLocked() int {
 
 // filesLeftLocked is how many more segments the limit of open files allows.
 func (s *Store) filesLeftLocked() int {
-	n := s.segmentsMax - len(s.segments) - len(s.removals)
-	for _, ns := range s.namespaces {
-		n -= ns.coming
-	}
-	return max(n, 0)
+	return max(s.segmentsMax-len(s.segments)-len(s.removals)-s.coming, 0)
 }
 
 // blocksMaxLocked is how many blocks the namespace keeps: its slots less those
@@ -69,15 +62,16 @@ func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
 			return 0
 		}
 	}
+	ref, err := s.table.Insert(id)
+	if err != nil { // a part of it is full, which only chosen keys bring about
+		return 0
+	}
 	g, slot, ok := ns.takeSlotLocked()
 	if !ok {
+		s.table.Remove(ref)
 		s.keep.wantSegmentLocked(ns)
 		s.commit.kickFrees()
 		return 0
-	}
-	ref, err := s.table.Insert(id)
-	if err != nil { // the table is sized for every slot of the store
-		panic("engine: index table is full below the number of slots: " + err.Error())
 	}
 	rec := s.table.At(ref)
 	rec.Place = uint64(MakePlace(g.header.number, slot))
@@ -116,32 +110,29 @@ func (ns *Namespace) takeSlotLocked() (*segment, uint32, bool) {
 	return g, slot, ok
 }
 
-func (ns *Namespace) freeSlotsLocked() (n int) {
-	for _, g := range ns.segments {
-		if !g.leaving {
-			n += g.free
-		}
-	}
-	return n
-}
+// shortLocked: fewer slots are free than are held free ahead of need.
+func (ns *Namespace) shortLocked() bool { return ns.freeSlotsLocked() < reserveSlots(int(ns.slots)) }
 
-// evictOneLocked evicts the policy's next victim. Leased blocks get a second
-// chance at the young end. False: nothing can be evicted now.
+func (ns *Namespace) freeSlotsLocked() int { return ns.sums.free }
+
+// evictOneLocked evicts the policy's next victim. What cannot go now, because it
+// is under a lease or being written, is parked behind everything else until it can.
+// False: nothing can be evicted now.
 func (ns *Namespace) evictOneLocked() bool {
 	s := ns.s
 	s.leases.expireLocked(s)
-	for tries := ns.policy.Len(); tries > 0; tries-- {
+	for tries := ns.leased + s.transfersMax; tries >= 0; tries-- {
 		h, ok := ns.policy.Victim()
 		if !ok {
 			return false
 		}
 		ref := table.Ref(h)
 		rec := s.table.At(ref)
-		if rec.State == stateWriting {
-			return false
-		}
-		if rec.Leases > 0 {
-			ns.policy.Touch(h, ns.accessLocked(rec))
+		if rec.State == stateWriting || rec.Leases > 0 {
+			rec.Parked = true
+			a := ns.accessLocked(rec)
+			a.Importance = math.MaxUint8
+			ns.policy.Touch(h, a)
 			continue
 		}
 		ns.policy.Evicted(h)
@@ -150,6 +141,15 @@ func (ns *Namespace) evictOneLocked() bool {
 		return true
 	}
 	return false
+}
+
+// unparkLocked gives a block its place in the eviction order back: as the youngest
+// of its importance.
+func (ns *Namespace) unparkLocked(ref table.Ref, rec *table.Record) {
+	if rec.Parked {
+		rec.Parked = false
+		ns.policy.Touch(evict.Handle(ref), ns.accessLocked(rec))
+	}
 }
 
 // accessLocked describes a block to the policy.

@@ -68,6 +68,7 @@ type Store struct {
 	useClock    uint64
 	waiting     int       // batches that wait for transfers, frames or slots
 	transfers   int       // block transfers queued or in flight; at most transfersMax
+	coming      int       // segments being made, of all namespaces
 	costBytes   int64     // budget taken by segments, the leaving ones included
 	growthStop  time.Time // no new segment before this: the file system was full
 	growthError error     // why growth stopped

@@ -11,8 +11,12 @@ import (
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
-// proveBatch is how many suspect blocks a put proves at once.
-const proveBatch = 8
+// proveBatch and proveBytes bound the suspect blocks that a put proves at once; of
+// larger ones it is one.
+const (
+	proveBatch = 8
+	proveBytes = 16 << 20
+)
 
 // noteSuspects reads the ranges of positions that unclean stops left unsynced,
 // adds the one of this open, and syncs the segments, so that what is on the
@@ -82,7 +86,8 @@ func (b *putBatch) suspectsFrom(from int) (read *suspectRead, next int) {
 	}
 	read = &suspectRead{}
 	var refs []table.Ref
-	for ; from < len(b.items) && len(refs) < proveBatch; from++ {
+	most := min(proveBatch, max(proveBytes/ns.descriptor.BlockBytes, 1))
+	for ; from < len(b.items) && len(refs) < most; from++ {
 		ref := s.table.Find(b.ids[from])
 		if ref == 0 {
 			continue

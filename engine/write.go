@@ -94,6 +94,9 @@ func (w *writeOp) fillFrame() {
 
 // complete is called once, on a goroutine of the device.
 func (w *writeOp) complete() {
+	w.s.mu.Lock()
+	w.landLocked()
+	w.s.mu.Unlock()
 	if w.answer.CompareAndSwap(answerPending, answerGiven) {
 		w.ended <- struct{}{} // buffered for the whole chunk
 		return
@@ -131,12 +134,16 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	}
 	if w.op.Err != nil {
 		w.unclaimLocked()
-		if !errors.Is(w.op.Err, device.ErrClosed) && !errors.Is(w.op.Err, device.ErrQueueFull) {
+		if !device.NotTheDrive(w.op.Err) {
 			s.counters.WriteErrors++
 			s.quarantineLocked(w.place)
 			s.log.Warn("a block could not be written; its slot is not used again", "place", w.place, "cause", w.op.Err)
 		}
 		return 0, fmt.Errorf("write %v: %w", w.place, w.op.Err)
+	}
+	if rec.Doomed {
+		w.unclaimLocked()
+		return 0, fmt.Errorf("%w: deleted while it was written", ErrGone)
 	}
 	position, err := s.appendLocked(w.record.append(make([]byte, 0, putFixedBytes+len(w.record.key))), false)
 	if err != nil {
@@ -148,6 +155,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.Position = position
 	rec.Checksum = w.record.checksum
 	rec.State = statePresent
+	w.ns.unparkLocked(w.ref, rec)
 	w.segment.dirty = true
 	w.segment.directory.changes++
 	if w.segment.free == 0 && !w.segment.directory.full {

@@ -38,7 +38,7 @@ func readAt(dev device.Device, f device.File, b []byte, offset int64) error {
 }
 
 func writeAt(dev device.Device, f device.File, b []byte, offset int64) error {
-	return do(dev, device.Op{Kind: device.Write, File: f, Offset: offset, Bufs: [][]byte{b}})
+	return do(dev, device.Op{Kind: device.Write, File: f, Offset: offset, Bufs: [][]byte{b}, First: true})
 }
 
 func syncFile(dev device.Device, f device.File) error {

@@ -47,19 +47,21 @@ func Recover(dev device.Device, o Options, from Position, apply func(p Position,
 		return Recovered{}, err
 	}
 	done := Recovered{Last: from}
-	for try := 1; ; try++ {
+	for {
 		found, err := s.recover(done.Last, apply)
 		changed, again := errors.AsType[*changedError](err)
-		if !again || try == recoverTries {
+		if !again {
 			found.Records, found.Bytes = done.Records+found.Records, done.Bytes+found.Bytes
 			found.Gaps = append(done.Gaps, found.Gaps...)
-			if again {
-				err = &changed.CorruptError
-			}
 			return found, err
 		}
 		// What the scan had proven failed when it was read again: go on behind
-		// the last record handed out, with a new scan.
+		// the last record handed out, with a new scan that does not believe in that
+		// frame. Each round takes a frame away, so there is an end.
+		if s.faded == nil {
+			s.faded = map[place]error{}
+		}
+		s.faded[place{changed.File, changed.Offset}] = changed.Cause
 		done.Last = changed.applied
 		done.Records, done.Bytes = done.Records+found.Records, done.Bytes+found.Bytes
 		for _, gap := range found.Gaps {
@@ -69,10 +71,6 @@ func Recover(dev device.Device, o Options, from Position, apply func(p Position,
 		}
 	}
 }
-
-// recoverTries bounds how often a medium that changes under the reader is
-// scanned again.
-const recoverTries = 3
 
 // changedError is a frame that was proven by the scan and failed in the replay.
 type changedError struct {

@@ -49,6 +49,13 @@ type scanner struct {
 	storeID [16]byte
 	logger  *slog.Logger
 	window  []byte
+	faded   map[place]error // frames that were sound once and failed when read again
+}
+
+// place is where in the log's files something lies.
+type place struct {
+	file   string
+	offset int64
 }
 
 func newScanner(dev device.Device, o Options) (*scanner, error) {
@@ -198,6 +205,10 @@ func (s *scanner) settle(found *scanned, headerCause error) {
 // examine looks at the unit at offset: what it is, and how many bytes it takes.
 func (s *scanner) examine(r *fileReader, number uint64, offset int64) (it item, length int, err error) {
 	it, length = item{offset: offset}, unitBytes
+	if cause := s.faded[place{fileName(number), offset}]; cause != nil {
+		it.seen, it.cause = seenUnreadable, cause
+		return it, length, nil
+	}
 	unit, damaged, err := r.view(offset, unitBytes)
 	if err != nil {
 		return it, 0, err

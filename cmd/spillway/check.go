@@ -74,20 +74,18 @@ func (c *checkCmd) run(ctx context.Context, st *state) error {
 	})
 	meter.clear()
 	interrupted := errors.Is(err, context.Canceled)
-	if err != nil && !interrupted {
-		return gravest(err, c.damaged(report))
+	if err != nil && report.StoreID == "" && len(faults) == 0 {
+		return gravest(err, c.damaged(report)) // it did not begin
 	}
 	out := checkReport{"check", dir, report, 0, faults}
 	if report.Rebuilt != nil {
 		out.SecondsPerGiB = report.Rebuilt.SecondsPerGiB()
 	}
-	if err := errors.Join(writeErr, c.print(st.stdout, &out)); err != nil {
-		return err
-	}
+	writeErr = errors.Join(writeErr, c.print(st.stdout, &out))
 	if interrupted {
-		return &failure{code: exitError, message: "interrupted; what is listed is what was found so far", cause: err}
+		err = &failure{code: exitError, message: "interrupted; what is listed is what was found so far", cause: err}
 	}
-	return c.damaged(report)
+	return gravest(writeErr, err, c.damaged(report))
 }
 
 // damaged is the failure of a store with damage, nil without.

@@ -181,5 +181,5 @@ func (in *inspection) end(err error) error {
 		return in.err
 	}
 	return &failure{code: exitDamage, message: fmt.Sprintf("%s: %d damages", in.path, in.damage),
-		remedy: "spillway scrub finds the blocks that it costs; they can be computed again"}
+		remedy: "spillway check says what it costs, of the whole store; blocks can be computed again"}
 }

@@ -122,6 +122,9 @@ func (r *replayReport) failure() error {
 	case r.damaged:
 		return &failure{code: exitDamage, message: fmt.Sprintf("damage: %d blocks read with wrong bytes, %d corrupt", r.WrongBytes, r.Corrupt),
 			remedy: "look at the drive; the blocks can be computed again"}
+	case r.ReadErrors > 0:
+		return &failure{code: exitDamage, message: fmt.Sprintf("damage: %d blocks could not be read", r.ReadErrors),
+			remedy: "look at the drive (dmesg, smartctl -a); the blocks can be computed again"}
 	case r.Verdict == nil || r.verdict.Judgement == fio.Pass:
 		return nil
 	case r.verdict.Judgement == fio.Over:

@@ -49,17 +49,16 @@ func (c *scrubCmd) run(ctx context.Context, st *state) error {
 	if err != nil && !interrupted {
 		return err
 	}
-	if err := c.print(st, report, counters, st.now().Sub(began)); err != nil {
-		return err
-	}
-	switch {
-	case report.Bad > 0:
-		return &failure{code: exitDamage, message: fmt.Sprintf("%d of %d blocks were bad and are misses from now on", report.Bad, report.Blocks),
+	writeErr := c.print(st, report, counters, st.now().Sub(began))
+	var bad error
+	if report.Bad > 0 {
+		bad = &failure{code: exitDamage, message: fmt.Sprintf("%d of %d blocks were bad and are misses from now on", report.Bad, report.Blocks),
 			remedy: "nothing to do for the data: engines compute it again; if it grows, look at the drive's own health (smartctl -a)"}
-	case interrupted:
-		return &failure{code: exitError, message: "interrupted; the figures cover what was read", cause: err}
 	}
-	return nil
+	if interrupted {
+		err = &failure{code: exitError, message: "interrupted; the figures cover what was read", cause: err}
+	}
+	return gravest(writeErr, err, bad)
 }
 
 func (c *scrubCmd) print(st *state, r engine.ScrubReport, n engine.Counters, elapsed time.Duration) error {

@@ -42,6 +42,12 @@ type Op struct {
 	// Op does. The total may exceed 2 GiB. Unaligned pieces end in
 	// ErrUnaligned, never in a copy behind the caller's back.
 	Bufs [][]byte
+	// Until, if not zero, is when a Read is no longer worth its while: one that has not
+	// begun by then ends in ErrLate, without I/O. A device may do without this.
+	Until time.Time
+	// First lets the op begin before those that are waiting for their turn, as a Sync
+	// does: the log, for which many wait. A device may do without this.
+	First bool
 	// LengthBytes is the extent of a Punch; other kinds ignore it.
 	LengthBytes int64
 	// Done is called exactly once, on a goroutine of the device (or of the caller
@@ -61,6 +67,14 @@ type Op struct {
 
 	next *Op // link of the device's queue
 }
+
+// late reports whether it is too late to begin op.
+func (op *Op) late(now time.Time) bool {
+	return op.Kind == Read && !op.Until.IsZero() && now.After(op.Until)
+}
+
+// GoesFirst reports whether op begins before others that wait for their turn.
+func (op *Op) GoesFirst() bool { return op.First || op.Kind == Sync }
 
 // Facts are what a device found out about its directory.
 type Facts struct {
@@ -132,6 +146,7 @@ var (
 	ErrUnaligned = errors.New("device: buffer, offset or length is not aligned for this device")
 	ErrQueueFull = errors.New("device: queue is full")
 	ErrClosed    = errors.New("device: closed")
+	ErrLate      = errors.New("device: the read was no longer wanted when its turn came")
 )
 
 // Do submits op and waits for its end. It is for set-up, recovery and logs,

@@ -46,7 +46,7 @@ type psync struct {
 	mu        sync.Mutex
 	work      sync.Cond // an op was queued, or the queue was closed
 	idle      sync.Cond // the last op of a closing file has ended
-	queue     fifo
+	queue     turns
 	occupied  int // ops queued or in flight, at most options.QueueOps
 	ending    bool
 	openFiles int

@@ -2,6 +2,32 @@ package device
 
 import "time"
 
+// turns are two queues: what goes first, and the rest.
+type turns struct{ first, rest fifo }
+
+func (t *turns) push(op *Op) {
+	if op.GoesFirst() {
+		t.first.push(op)
+	} else {
+		t.rest.push(op)
+	}
+}
+
+// take moves all of ops to the ends of the queues.
+func (t *turns) take(ops *fifo) {
+	for op := ops.pop(); op != nil; op = ops.pop() {
+		t.push(op)
+	}
+}
+
+// pop returns nil when both queues are empty.
+func (t *turns) pop() *Op {
+	if op := t.first.pop(); op != nil {
+		return op
+	}
+	return t.rest.pop()
+}
+
 // fifo is a queue of Ops, linked through the Ops themselves.
 type fifo struct{ head, tail *Op }
 
@@ -13,20 +39,6 @@ func (q *fifo) push(op *Op) {
 		q.tail.next = op
 	}
 	q.tail = op
-}
-
-// append moves all of other to the end of q.
-func (q *fifo) append(other *fifo) {
-	switch {
-	case other.head == nil:
-		return
-	case q.tail == nil:
-		q.head = other.head
-	default:
-		q.tail.next = other.head
-	}
-	q.tail = other.tail
-	*other = fifo{}
 }
 
 // pop returns nil when the queue is empty.
@@ -159,8 +171,11 @@ func (d *psync) serve() {
 		}
 		f := op.File.(*file)
 		d.mu.Unlock()
-		op.StartedAt = time.Now()
-		op.N, op.Err = v.run(op, f)
+		if op.StartedAt = time.Now(); op.late(op.StartedAt) {
+			op.N, op.Err = 0, ErrLate
+		} else {
+			op.N, op.Err = v.run(op, f)
+		}
 		op.DoneAt = time.Now()
 		d.mu.Lock()
 		d.leaveLocked(1)

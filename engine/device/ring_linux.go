@@ -69,7 +69,7 @@ type ring struct {
 	fixed           atomic.Uint64 // requests on registered buffers
 
 	mu      sync.Mutex
-	pending fifo      // without a flight yet
+	pending turns     // without a flight yet
 	again   []*flight // to be sent (again) before those pending
 	batch   []*flight // pushed, not yet taken by the kernel; in order
 	free    []*flight // as many as may still go into the kernel
@@ -124,7 +124,7 @@ func (r *ring) wake() {
 func (r *ring) submit(ops *fifo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending.append(ops)
+	r.pending.take(ops)
 	r.enterLocked()
 }
 
@@ -162,11 +162,14 @@ func (r *ring) enterLocked() {
 // fillLocked gives flights to waiting ops and pushes their requests.
 func (r *ring) fillLocked() {
 	if r.broken != nil {
-		r.host.toWorkers(&r.pending)
+		r.host.toWorkers(&r.pending.first)
+		r.host.toWorkers(&r.pending.rest)
 	}
 	var now time.Time
+	var late fifo // the workers say so; here the lock is held
+	defer func() { r.host.toWorkers(&late) }()
 	for room := r.k.Room(); room > 0; room-- {
-		fl := r.nextLocked(&now)
+		fl := r.nextLocked(&now, &late)
 		if fl == nil {
 			return
 		}
@@ -177,8 +180,8 @@ func (r *ring) fillLocked() {
 }
 
 // nextLocked is the next flight to send, nil if there is none or no room. now is
-// read once for all.
-func (r *ring) nextLocked(now *time.Time) *flight {
+// read once for all. Reads that nobody wants any more go to late.
+func (r *ring) nextLocked(now *time.Time, late *fifo) *flight {
 	if n := len(r.again); n > 0 {
 		fl := r.again[n-1]
 		r.again = r.again[:n-1]
@@ -188,11 +191,14 @@ func (r *ring) nextLocked(now *time.Time) *flight {
 		return nil
 	}
 	op := r.pending.pop()
+	if op != nil && now.IsZero() {
+		*now = time.Now()
+	}
+	for ; op != nil && op.late(*now); op = r.pending.pop() {
+		late.push(op)
+	}
 	if op == nil {
 		return nil
-	}
-	if now.IsZero() {
-		*now = time.Now()
 	}
 	fl := r.free[len(r.free)-1]
 	r.free = r.free[:len(r.free)-1]

@@ -57,6 +57,7 @@ type rings struct {
 
 	mu         sync.Mutex
 	freePlaces []int
+	closed     bool // the rings' numbers may be another device's by now
 }
 
 // openRings adds rings to a device that is open otherwise. Where io_uring is
@@ -197,7 +198,7 @@ func (rs *rings) addFile(f *file) {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if len(rs.freePlaces) == 0 {
+	if rs.closed || len(rs.freePlaces) == 0 {
 		return
 	}
 	last := len(rs.freePlaces) - 1
@@ -219,7 +220,9 @@ func (rs *rings) dropFile(f *file) {
 	}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	rs.emptyPlaceLocked(f.place)
+	if !rs.closed {
+		rs.emptyPlaceLocked(f.place)
+	}
 	f.place = 0
 }
 
@@ -240,6 +243,9 @@ func (rs *rings) close() {
 	if rs == nil {
 		return
 	}
+	rs.mu.Lock()
+	rs.closed = true
+	rs.mu.Unlock()
 	rs.memory.close()
 	for _, r := range rs.all {
 		_ = r.k.UnregisterFiles() // closing the ring does the same, later
@@ -269,6 +275,6 @@ func (d *psync) toWorkers(ops *fifo) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queue.append(ops)
+	d.queue.take(ops)
 	d.work.Broadcast()
 }

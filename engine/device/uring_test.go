@@ -699,3 +699,46 @@ func TestRegisterHuge(t *testing.T) {
 	closeFile(t, f)
 	closeDevice(t, d)
 }
+
+// TestLateReads: a read whose time has passed ends without I/O, alone and in a
+// batch, on workers and on rings; what is in time is read.
+func TestLateReads(t *testing.T) {
+	for _, engine := range []string{device.EnginePsync, device.EngineUring, device.EngineAuto} {
+		d := openRing(t, device.Options{Engine: engine, QueueDepth: 2}, device.SetUp{})
+		f := ringFile(t, d, 32)
+		for _, n := range []int{1, 20} {
+			ops := reads(f, n, nil)
+			for i, op := range ops {
+				if op.Until = time.Now().Add(time.Hour); i%2 == 0 {
+					op.Until = time.Now().Add(-time.Second)
+				}
+			}
+			submitAndWait(d, ops)
+			for i, op := range ops {
+				if i%2 == 0 && (op.Err != device.ErrLate || op.N != 0) || i%2 == 1 && op.Err != nil {
+					t.Errorf("%s, %d at once, %d: %d bytes, %v", engine, n, i, op.N, op.Err)
+				}
+			}
+		}
+		closeFile(t, f)
+		closeDevice(t, d)
+	}
+}
+
+// TestFileOutlivesItsDevice: a file that is closed after its device does not reach
+// into the ring of another.
+func TestFileOutlivesItsDevice(t *testing.T) {
+	old := openRing(t, device.Options{}, device.SetUp{})
+	left := ringFile(t, old, 4)
+	if err := old.Close(); err == nil {
+		t.Error("closed with a file open, without a word")
+	}
+	d := openRing(t, device.Options{}, device.SetUp{}) // takes the same numbers
+	f := ringFile(t, d, 4)
+	_ = left.Close()
+	ops := reads(f, 8, nil)
+	submitAndWait(d, ops)
+	checkReads(t, ops)
+	closeFile(t, f)
+	closeDevice(t, d)
+}

@@ -50,8 +50,10 @@ type Record struct {
 	Pins       uint32 // transfers in flight
 	Leases     uint16
 	State      uint8
-	Importance uint8  // outranks age when room is needed
-	Spare      uint32 // unused
+	Importance uint8 // outranks age when room is needed
+	Parked     bool  // the caller's: out of its place in the eviction order
+	Doomed     bool  // the caller's: goes as soon as it can
+	_          [2]uint8
 	link       uint32 // linkLive, or the next record of the free list
 }
 

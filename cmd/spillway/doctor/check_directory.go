@@ -61,11 +61,15 @@ func store(f *Facts, _ Plan) []Check {
 	if len(f.Store.Flaws) > 0 {
 		return one(name, Bad, f.Store.Flaws[0].Text, "this program does not open the store", "spillway version")
 	}
+	if f.Segments > 0 && !f.Index {
+		return one(name, Bad, found+"; the index is missing", "the commands refuse the store, and a program that opens it may use the blocks' room again",
+			"spillway check "+shell(f.Dir)+" --rebuild")
+	}
 	if f.Holder != "" {
 		return one(name, OK, found+"; in use by "+f.Holder,
-			"what needs the lock was left out: index, log and blocks were not looked at (spillway scrub does, once that process has ended)", "")
+			"what needs the lock was left out: index, log and blocks were not looked at (spillway check does, once that process has ended)", "")
 	}
-	return one(name, OK, found+"; nobody has it open", "only the store file was read (spillway scrub proves every block)", "")
+	return one(name, OK, found+"; nobody has it open", "only the store file was read (spillway check reads every byte)", "")
 }
 
 func space(f *Facts, plan Plan) []Check {

@@ -156,6 +156,7 @@ func TestFindings(t *testing.T) {
 		{"store damaged", func(f *Facts) {
 			f.Store = &engine.StoreFileFacts{Flaws: []engine.Flaw{{Offset: 8, Text: "checksum", Damage: true}}}
 		}, "store", Bad, "SPILLWAY at offset 8: checksum"},
+		{"no index", func(f *Facts) { f.Store, f.Segments = &engine.StoreFileFacts{}, 3 }, "store", Bad, "--rebuild"},
 		{"store of another version", func(f *Facts) { f.Store = &engine.StoreFileFacts{Flaws: []engine.Flaw{{Text: "version 9"}}} }, "store", Bad, "version 9"},
 		{"not a store", func(f *Facts) { f.StoreErr = engine.ErrNotAStore }, "store", Bad, "not a spillway store"},
 		{"in memory", func(f *Facts) { f.Probed.InMemory = true }, "file system", Bad, "nothing is offloaded"},
@@ -185,7 +186,7 @@ func TestFindings(t *testing.T) {
 		{"hard limit", func(f *Facts) { f.LockedSoft, f.LockedHard = 8<<20, 8<<20 }, "locked memory", Warn, "LimitMEMLOCK=infinity"},
 		{"privileged", func(f *Facts) { f.LockedSoft, f.LockedHard, f.MayLock = 8<<20, 8<<20, true }, "locked memory", OK, "CAP_IPC_LOCK"},
 		{"no huge pages", func(f *Facts) { f.HugePages, f.Transparent = 0, "never" }, "huge pages", Warn, "echo madvise"},
-		{"no THP", func(f *Facts) { f.HugePages, f.Transparent = -1, "" }, "huge pages", Warn, "nr_hugepages=512"},
+		{"no THP", func(f *Facts) { f.HugePages, f.Transparent = -1, "" }, "huge pages", Warn, "TRANSPARENT_HUGEPAGE"},
 		{"no drive", func(f *Facts) { f.Drives = nil }, "drive", Warn, "lsblk"},
 		{"turning", func(f *Facts) { f.Drives[0].Name, f.Drives[0].Rotational = "sda", 1 }, "drive", Warn, "milliseconds"},
 		{"virtual", func(f *Facts) { f.Drives[0].Name, f.Drives[0].Rotational = "vda", 1 }, "drive", Warn, "echo 0 | sudo tee /sys/block/vda/queue/rotational"},

@@ -32,6 +32,7 @@ type Facts struct {
 	StoreErr  error
 	Segments  int
 	Logs      int
+	Index     bool   // the folder of the index is there
 	UsedBytes int64  // of the store's files
 	Stranger  string // name of a file that is not a store's
 
@@ -130,6 +131,8 @@ func (f *Facts) lookInside() {
 		case e.Name() == engine.StoreFileName:
 			f.UsedBytes += size
 			f.readStoreFile(size)
+		case e.Name() == engine.IndexFolder && e.IsDir():
+			f.Index = true
 		case e.Name() == engine.DeletionsName || e.Name() == engine.BallastName:
 			f.UsedBytes += size
 		case !e.IsDir() && !device.Reserved(e.Name()):

@@ -22,6 +22,7 @@ type session struct {
 	files   map[*file]struct{} // open ones
 	flying  []*pending         // in flight, in the order they began
 	queue   []*pending         // waiting for a place in flight
+	first   int                // how many at the head of queue go first
 	live    int                // ops accepted and not ended; bounded by QueueOps
 	running int                // goroutines
 }

@@ -72,13 +72,23 @@ func (s *session) acceptLocked(op *device.Op) error {
 	s.live++
 	f.ops++
 	if s.running == s.d.cfg.QueueDepth {
-		s.queue = append(s.queue, p)
+		s.queueLocked(p)
 		return nil
 	}
 	s.running++
 	s.flying = append(s.flying, p)
 	go s.run(p)
 	return nil
+}
+
+// queueLocked lets p wait for its turn.
+func (s *session) queueLocked(p *pending) {
+	if !p.op.GoesFirst() {
+		s.queue = append(s.queue, p)
+		return
+	}
+	s.queue = slices.Insert(s.queue, s.first, p)
+	s.first++
 }
 
 // checkArguments returns the bytes of op.Bufs, and whether op is well formed
@@ -182,6 +192,7 @@ func (s *session) next(p *pending) *pending {
 	p = s.queue[0]
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
+	s.first = max(s.first-1, 0)
 	s.flying = append(s.flying, p)
 	return p
 }
