@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -250,19 +249,8 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 func (s *Store) shrink() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over := func(list []*segment, excess func() bool) {
-		for excess() {
-			g := coldest(slices.Values(list))
-			if g == nil {
-				return
-			}
-			s.emptySegmentLocked(g)
-		}
-	}
 	for _, ns := range s.namespaces {
-		over(ns.segments, func() bool {
-			return ns.quotaBytes > 0 && int64(len(ns.segments))*segmentFileBytes(ns.slotBytes, ns.slots) > ns.quotaBytes
-		})
+		ns.trimToQuotaLocked()
 	}
 	leaving := int64(0)
 	for _, g := range s.removals {
