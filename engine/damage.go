@@ -73,11 +73,7 @@ func (s *Store) quarantineLocked(p Place) {
 	if g == nil || g.owner[p.Slot()] == slotQuarantined {
 		return
 	}
-	if g.owner[p.Slot()] == slotFree {
-		g.addFree(-1)
-	}
-	g.owner[p.Slot()] = slotQuarantined
-	g.addQuarantined()
+	g.quarantine(p.Slot())
 	s.counters.QuarantinedSlots++
 	delete(s.mismatches, p)
 	if _, err := s.appendLocked(appendQuarantine(nil, []Place{p}), false); err != nil {

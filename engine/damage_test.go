@@ -491,27 +491,35 @@ func TestLogDamagedInTheMiddle(t *testing.T) {
 	})
 }
 
+// durably is how the blocks of the tests below are put.
+var durably = engine.PutOptions{Durability: engine.Durable}
+
+// evictFirst fills a new store until block 0 has gone, and returns where in the log
+// that stands.
+func (r *rig) evictFirst() (s *engine.Store, ns *engine.Namespace, eviction []spot) {
+	r.t.Helper()
+	s = r.open(small(engine.Options{SyncInterval: time.Hour}))
+	ns = namespace(r.t, s, "a", 4096)
+	for n := range ns.Stat().Slots {
+		all(r.t, put(r.t, ns, durably, n), engine.Stored)
+	}
+	before := r.logState()
+	all(r.t, put(r.t, ns, durably, 1000), engine.Stored)
+	all(r.t, get(r.t, ns, 0), engine.Miss)
+	return s, ns, changed(before, r.logState())
+}
+
 // TestLostFreeThenDelete: the log loses the record of an eviction, so that two
 // puts of one block are in the index; deleting it deletes both for good.
 func TestLostFreeThenDelete(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{SyncInterval: time.Hour}))
-		ns := namespace(t, s, "a", 4096)
-		durable := engine.PutOptions{Durability: engine.Durable}
-		slots := ns.Stat().Slots
-		for n := range slots {
-			all(t, put(t, ns, durable, n), engine.Stored)
-		}
-		before := r.logState()
-		all(t, put(t, ns, durable, 1000), engine.Stored)
-		all(t, get(t, ns, 0), engine.Miss)
-		after := r.logState()
-		all(t, put(t, ns, durable, 0), engine.Stored)
-		all(t, put(t, ns, durable, 1001), engine.Stored)
+		s, ns, eviction := r.evictFirst()
+		all(t, put(t, ns, durably, 0), engine.Stored)
+		all(t, put(t, ns, durably, 1001), engine.Stored)
 		r.kill(s)
 		disk, fs, twice := r.disk, r.fs, 0
-		for _, sp := range changed(before, after) {
+		for _, sp := range eviction {
 			r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
 			must(t, r.disk.FlipBit(sp.name, sp.offset+40, 2))
 			s := r.open(engine.Options{SyncInterval: time.Hour})
@@ -541,25 +549,15 @@ func TestLostFreeThenDelete(t *testing.T) {
 func TestLostFreeOfADeletedBlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{SyncInterval: time.Hour}))
-		ns := namespace(t, s, "a", 4096)
-		durable := engine.PutOptions{Durability: engine.Durable}
-		slots := ns.Stat().Slots
-		for n := range slots {
-			all(t, put(t, ns, durable, n), engine.Stored)
-		}
-		before := r.logState()
-		all(t, put(t, ns, durable, 1000), engine.Stored)
-		all(t, get(t, ns, 0), engine.Miss)
-		after := r.logState()
-		all(t, put(t, ns, durable, 5000), engine.Stored)
+		s, ns, eviction := r.evictFirst()
+		all(t, put(t, ns, durably, 5000), engine.Stored)
 		if n, err := ns.Delete(keysOf(0)); n != 0 || err != nil {
 			t.Fatal(n, err)
 		}
-		all(t, put(t, ns, durable, 5001), engine.Stored)
+		all(t, put(t, ns, durably, 5001), engine.Stored)
 		r.kill(s)
 		disk, fs := r.disk, r.fs
-		for _, sp := range changed(before, after) {
+		for _, sp := range eviction {
 			r.disk, r.fs = disk.Clone(), fs.CrashClone(vfs.CrashCloneCfg{})
 			must(t, r.disk.FlipBit(sp.name, sp.offset+40, 2))
 			s := r.open(engine.Options{})

@@ -163,9 +163,7 @@ func (l *loader) addQuarantined() error {
 		if g.owner[p.Slot()] == slotQuarantined {
 			return nil
 		}
-		g.owner[p.Slot()] = slotQuarantined
-		g.addFree(-1)
-		g.addQuarantined()
+		g.quarantine(p.Slot())
 		s.counters.QuarantinedSlots++
 		return nil
 	})

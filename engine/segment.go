@@ -55,8 +55,15 @@ func (g *segment) addFree(n int) {
 	}
 }
 
-// addQuarantined counts one slot that is never used again.
-func (g *segment) addQuarantined() {
+// quarantine takes a slot out of use for good, unless it is already.
+func (g *segment) quarantine(slot uint32) {
+	switch g.owner[slot] {
+	case slotQuarantined:
+		return
+	case slotFree:
+		g.addFree(-1)
+	}
+	g.owner[slot] = slotQuarantined
 	g.quarantined++
 	if g.sums != nil {
 		g.sums.usable--
@@ -133,9 +140,7 @@ func (g *segment) loseBeyond(sizeBytes int64) (lost int) {
 	g.sizeBytes = sizeBytes
 	for slot := range g.owner {
 		if g.beyond(uint32(slot)) {
-			g.owner[slot] = slotQuarantined
-			g.addFree(-1)
-			g.addQuarantined()
+			g.quarantine(uint32(slot))
 			lost++
 		}
 	}
