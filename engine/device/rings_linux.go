@@ -21,7 +21,8 @@ const (
 	// 1.10-1.28), 64 KiB 1.05 (0.98-1.69), 1 MiB 1.08 (1.02-1.16); writes of 4 KiB
 	// 1.10 (1.00-1.54), 64 KiB 0.99 (0.85-1.44). In batches the ring wins at every
 	// size: 4 KiB 0.33, 64 KiB 0.75, 1 MiB 0.96. Large lone ones stay on the ring
-	// for its registered memory, which saves processor time.
+	// for its registered memory, which saves processor time. (A read whose caller
+	// waits for it goes to neither, see newSolo.)
 	loneBytes = 64 << 10
 )
 
