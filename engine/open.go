@@ -49,9 +49,10 @@ func Open(o Options) (*Store, error) {
 			return nil, errors.Join(err, s.abandon())
 		}
 	}
-	if err := s.open(indexFS, indexDir); err != nil {
+	if err := s.open(keepApart(indexFS, dev, &s.loaded), indexDir); err != nil {
 		return nil, errors.Join(err, s.abandon())
 	}
+	s.loaded.Store(true)
 	return s, nil
 }
 

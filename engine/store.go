@@ -6,6 +6,7 @@ package engine
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/device"
@@ -54,6 +55,8 @@ type Store struct {
 	transfersMax int
 	// segmentsMax keeps the open files within the process's limit.
 	segmentsMax int
+	// loaded: Open is through, and transfers of blocks may begin.
+	loaded atomic.Bool
 	// resized: this open changes the capacity. Used by Open alone.
 	resized bool
 

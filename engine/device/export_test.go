@@ -54,3 +54,6 @@ func RingCounts(d Device) (c Counts) {
 	}
 	return c
 }
+
+// LaneCalls is how many calls have been made on lanes.
+func LaneCalls(d Device) uint64 { return d.(*uring).lanes.calls.Load() }

@@ -37,19 +37,28 @@ func (d *psync) Create(name string, sizeBytes int64) (File, error) {
 	if sizeBytes < 0 {
 		return nil, fmt.Errorf("device: size of %q is %d: %w", name, sizeBytes, fs.ErrInvalid)
 	}
-	opened, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|d.openFlags(), 0o640)
-	if err != nil {
-		return nil, d.where(err)
-	}
-	f := &file{d: d, f: opened, fd: int(opened.Fd()), name: name, sizeBytes: sizeBytes}
-	if err := f.reserve(); err != nil {
-		_ = opened.Close()
-		_ = d.root.Remove(name)
+	f := &file{d: d, name: name, sizeBytes: sizeBytes}
+	if err := d.apart(f.create); err != nil {
 		return nil, d.where(err)
 	}
 	d.countFile(1)
 	d.rings.addFile(f)
 	return f, nil
+}
+
+// create makes the file with its space.
+func (f *file) create() error {
+	opened, err := f.d.root.OpenFile(f.name, os.O_RDWR|os.O_CREATE|os.O_EXCL|f.d.openFlags(), 0o640)
+	if err != nil {
+		return err
+	}
+	f.f, f.fd = opened, int(opened.Fd())
+	if err := f.reserve(); err != nil {
+		_ = opened.Close()
+		_ = f.d.root.Remove(f.name)
+		return err
+	}
+	return nil
 }
 
 // reserve gives a new file its size and space.
@@ -84,22 +93,31 @@ func (d *psync) Open(name string) (File, error) {
 	if err := d.usable(name); err != nil {
 		return nil, err
 	}
-	opened, err := d.root.OpenFile(name, os.O_RDWR|d.openFlags(), 0)
-	if err != nil {
-		return nil, d.where(err)
-	}
-	info, err := opened.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = pathError("open", name, errors.New("not a regular file"))
-	}
-	if err != nil {
-		_ = opened.Close()
+	f := &file{d: d, name: name}
+	if err := d.apart(f.open); err != nil {
 		return nil, d.where(err)
 	}
 	d.countFile(1)
-	f := &file{d: d, f: opened, fd: int(opened.Fd()), name: name, sizeBytes: info.Size()}
 	d.rings.addFile(f)
 	return f, nil
+}
+
+// open opens an existing file.
+func (f *file) open() error {
+	opened, err := f.d.root.OpenFile(f.name, os.O_RDWR|f.d.openFlags(), 0)
+	if err != nil {
+		return err
+	}
+	info, err := opened.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = pathError("open", f.name, errors.New("not a regular file"))
+	}
+	if err != nil {
+		_ = opened.Close()
+		return err
+	}
+	f.f, f.fd, f.sizeBytes = opened, int(opened.Fd()), info.Size()
+	return nil
 }
 
 func (d *psync) openFlags() int {
@@ -154,7 +172,7 @@ func (f *file) SetAttr(name string, value []byte) error {
 	if !f.d.facts.Xattrs {
 		return fmt.Errorf("device: attributes of %s: %w", f.name, errors.ErrUnsupported)
 	}
-	return f.d.where(xattr.FSet(f.f, attrPrefix+name, value))
+	return f.d.where(f.d.apart(func() error { return xattr.FSet(f.f, attrPrefix+name, value) }))
 }
 
 // Attr implements File.
@@ -166,7 +184,11 @@ func (f *file) Attr(name string) ([]byte, error) {
 	if !f.d.facts.Xattrs {
 		return nil, fmt.Errorf("device: attributes of %s: %w", f.name, errors.ErrUnsupported)
 	}
-	value, err := xattr.FGet(f.f, attrPrefix+name)
+	var value []byte
+	err := f.d.apart(func() (err error) {
+		value, err = xattr.FGet(f.f, attrPrefix+name)
+		return err
+	})
 	if errors.Is(err, xattr.ENOATTR) {
 		return nil, fmt.Errorf("device: attribute %s of %s: %w", name, f.name, fs.ErrNotExist)
 	}
@@ -192,5 +214,5 @@ func (f *file) Close() error {
 		return nil
 	}
 	d.rings.dropFile(f)
-	return d.where(f.f.Close())
+	return d.where(d.apart(f.f.Close))
 }

@@ -59,7 +59,7 @@ func (d *psync) Remove(name string) error {
 	if err := d.usable(name); err != nil {
 		return err
 	}
-	return d.where(d.root.Remove(name))
+	return d.where(d.apart(func() error { return d.root.Remove(name) }))
 }
 
 // Rename implements Device.
@@ -69,7 +69,7 @@ func (d *psync) Rename(oldName, newName string) error {
 	if err := d.usable(oldName, newName); err != nil {
 		return err
 	}
-	return d.where(d.root.Rename(oldName, newName))
+	return d.where(d.apart(func() error { return d.root.Rename(oldName, newName) }))
 }
 
 // List implements Device. The device's own files are left out.
@@ -79,7 +79,11 @@ func (d *psync) List() ([]string, error) {
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
-	entries, err := fs.ReadDir(d.root.FS(), ".")
+	var entries []fs.DirEntry
+	err := d.apart(func() (err error) {
+		entries, err = fs.ReadDir(d.root.FS(), ".")
+		return err
+	})
 	if err != nil {
 		return nil, d.where(err)
 	}
@@ -99,7 +103,11 @@ func (d *psync) ReadFile(name string) ([]byte, error) {
 	if err := d.usable(name); err != nil {
 		return nil, err
 	}
-	data, err := d.root.ReadFile(name)
+	var data []byte
+	err := d.apart(func() (err error) {
+		data, err = d.root.ReadFile(name)
+		return err
+	})
 	return data, d.where(err)
 }
 
@@ -111,16 +119,20 @@ func (d *psync) WriteFile(name string, data []byte) error {
 	if err := d.usable(name); err != nil {
 		return err
 	}
+	return d.where(d.apart(func() error { return d.replace(name, data) }))
+}
+
+func (d *psync) replace(name string, data []byte) error {
 	temp := tempPrefix + strconv.FormatUint(d.tempSeq.Add(1), 10)
-	if err := d.writeTemp(temp, data); err != nil {
+	err := d.writeTemp(temp, data)
+	if err == nil {
+		err = d.root.Rename(temp, name)
+	}
+	if err != nil {
 		_ = d.root.Remove(temp) // the first error is the one to tell
-		return d.where(err)
+		return err
 	}
-	if err := d.root.Rename(temp, name); err != nil {
-		_ = d.root.Remove(temp)
-		return d.where(err)
-	}
-	return d.where(d.handle.Sync())
+	return d.handle.Sync()
 }
 
 func (d *psync) writeTemp(temp string, data []byte) error {
@@ -145,7 +157,7 @@ func (d *psync) SyncDir() error {
 	if err := d.usable(); err != nil {
 		return err
 	}
-	return d.where(d.handle.Sync())
+	return d.where(d.apart(d.handle.Sync))
 }
 
 // removeLeftovers removes temporary files of a holder that was killed. The

@@ -36,6 +36,7 @@ type psync struct {
 	workers sync.WaitGroup
 	rings   *rings // beside the workers; nil without io_uring
 	solo    *ring  // for a lone read, see newSolo; belongs to the one op in the queue
+	lanes   *lanes // for calls that block, with io_uring
 	tempSeq atomic.Uint64
 
 	// life is held shared by every method that touches names, so that none of
@@ -101,6 +102,7 @@ func openDir(dir string, o Options, setup ringSetup) (Device, error) {
 	if d.rings == nil {
 		return d, nil
 	}
+	d.lanes = newLanes()
 	return &uring{d}, nil
 }
 
@@ -139,6 +141,7 @@ func (d *psync) open() (err error) {
 
 // release closes what open opened; nothing is written through any of it.
 func (d *psync) release() {
+	d.lanes.close()
 	if d.solo != nil {
 		d.solo.k.Close()
 	}
@@ -195,7 +198,8 @@ func (d *psync) Space() (Space, error) {
 		return Space{}, ErrClosed
 	}
 	var s unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(int(d.handle.Fd()), &s) }); err != nil {
+	statfs := func() error { return unix.Fstatfs(int(d.handle.Fd()), &s) }
+	if err := d.apart(func() error { return retry(statfs) }); err != nil {
 		return Space{}, fmt.Errorf("device %s: statfs: %w", d.dir, err)
 	}
 	unit := s.Frsize
