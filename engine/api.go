@@ -21,7 +21,7 @@ type GetItem struct {
 	Dst    [][]byte
 	Status Status // Hit, Miss, Late or Busy
 	// Err is the cause of a Miss that was not a plain absence (damage, I/O
-	// error), for logs; it needs no handling.
+	// error, memory of Dst that is gone), for logs; it needs no handling.
 	Err error
 }
 
@@ -79,6 +79,10 @@ type PutOptions struct {
 	DropIfBusy bool
 	// Released as in GetOptions, for Late items and their Src.
 	Released func(index int)
+	// Shared says that others may write Src meanwhile, as in memory shared with
+	// another process. What they do to the bytes between checksum and drive makes
+	// later gets miss; it is then no sign that the slot is bad.
+	Shared bool
 }
 
 // LeaseID names a lease; 0 is none.

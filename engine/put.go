@@ -191,7 +191,7 @@ func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
 	if chunked >= putChunkMax || chunked*ns.descriptor.BlockBytes >= putChunkBytes || s.transfers >= s.transfersMax {
 		return nil, false
 	}
-	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released}
+	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released, shared: b.opts.Shared}
 	if !s.facts.Aligned(it.Src) {
 		bytes := roundUp(int64(ns.descriptor.BlockBytes), int64(s.facts.OffsetAlignBytes))
 		if w.frame = s.frames.TryGet(int(bytes)); w.frame == nil {
