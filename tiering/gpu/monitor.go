@@ -43,6 +43,9 @@ type Link struct {
 	GenerationMax, WidthMax int
 }
 
+// ErrNotBuilt: NVML is not used because this build cannot.
+var ErrNotBuilt = errors.New("gpu: this build is without cgo, which NVML needs")
+
 // errMonitorClosed: the monitor was closed.
 var errMonitorClosed = errors.New("gpu: monitor closed")
 

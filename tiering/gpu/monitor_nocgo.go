@@ -2,9 +2,5 @@
 
 package gpu
 
-import "errors"
-
-// OpenMonitor gives a Monitor by /sys: this build has no NVML, which needs cgo.
-func OpenMonitor(...string) (m Monitor, why error) {
-	return SysfsMonitor("/"), errors.New("gpu: this build is without cgo, which NVML needs; build with CGO_ENABLED=1")
-}
+// OpenMonitor gives a Monitor by /sys; why is ErrNotBuilt.
+func OpenMonitor(...string) (m Monitor, why error) { return SysfsMonitor("/"), ErrNotBuilt }
