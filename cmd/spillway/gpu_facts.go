@@ -8,17 +8,16 @@ import (
 	"github.com/spillway-kv/spillway/tiering/gpu"
 )
 
-// gpuSources are where facts about GPUs come from. A monitor comes with why it
-// is not NVML's.
+// gpuSources are where facts about GPUs come from.
 type gpuSources struct {
 	driver  func() (gpu.Driver, error)
-	monitor func() (m gpu.Monitor, why error)
+	monitor func() gpu.Monitor
 }
 
 func theseGPUs() gpuSources {
 	return gpuSources{
 		driver:  func() (gpu.Driver, error) { return gpu.OpenCUDA() },
-		monitor: func() (gpu.Monitor, error) { return gpu.OpenMonitor() },
+		monitor: func() gpu.Monitor { return gpu.OpenMonitor() },
 	}
 }
 
@@ -42,9 +41,9 @@ func (f *gpuFound) cuda() string {
 
 // gather asks both. A fact that is not to be had stays zero.
 func (s gpuSources) gather() gpuFound {
-	m, why := s.monitor()
+	m := s.monitor()
 	defer m.Close()
-	f := gpuFound{source: m.Source(), monitorErr: why, gpus: []gpuFacts{}}
+	f := gpuFound{source: m.Source(), monitorErr: m.Missing(), gpus: []gpuFacts{}}
 	f.kernelDriver, _ = m.DriverVersion()
 	count, err := m.Count()
 	if err != nil && f.monitorErr == nil {

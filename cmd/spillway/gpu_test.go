@@ -34,7 +34,7 @@ func TestGPU(t *testing.T) {
 	library, root := gputest.CUDA(t, "DEVICES=1", "BATCH=0"), plugged(t)
 	sources := &gpuSources{
 		driver:  func() (gpu.Driver, error) { return gpu.OpenCUDA(library) },
-		monitor: func() (gpu.Monitor, error) { return gpu.SysfsMonitor(root), errors.New("no NVML today") },
+		monitor: func() gpu.Monitor { return gpu.SysfsMonitor(root, errors.New("no NVML today")) },
 	}
 	got := process{t: t, gpus: sources}.run("gpu").want(t, exitPass, "0000:ab:00.0  Stub H200", "").stdout
 	for _, want := range []string{"gen 5 x8", "gen 5 x16", "64 MiB", "2 by sysfs", "API 12.0", "no NVML today", "has 8 lanes of 16",
@@ -59,7 +59,7 @@ func TestGPU(t *testing.T) {
 func TestNoGPU(t *testing.T) {
 	sources := &gpuSources{
 		driver:  func() (gpu.Driver, error) { return gpu.OpenCUDA(filepath.Join(t.TempDir(), "libcuda.so.1")) },
-		monitor: func() (gpu.Monitor, error) { return gpu.SysfsMonitor(t.TempDir()), errors.New("no NVML today") },
+		monitor: func() gpu.Monitor { return gpu.SysfsMonitor(t.TempDir(), errors.New("no NVML today")) },
 	}
 	got := process{t: t, gpus: sources}.run("gpu").want(t, exitPass, "no GPU\n", "").stdout
 	for _, want := range []string{"install the NVIDIA driver", "lspci -d 10de:", "a store needs no GPU"} {

@@ -12,6 +12,8 @@ import (
 type Monitor interface {
 	// Source is where the facts come from: nvml or sysfs.
 	Source() string
+	// Missing says why the source is not nvml; nil if it is.
+	Missing() error
 	// DriverVersion is that of the kernel's driver, such as 580.65.06.
 	DriverVersion() (string, error)
 	// Count is the number of GPUs.
@@ -45,9 +47,6 @@ type Link struct {
 
 // ErrNotBuilt: NVML is not used because this build cannot.
 var ErrNotBuilt = errors.New("gpu: this build is without cgo, which NVML needs")
-
-// errMonitorClosed: the monitor was closed.
-var errMonitorClosed = errors.New("gpu: monitor closed")
 
 func unsupported(what, source string) error {
 	return fmt.Errorf("gpu: %s: %w by %s", what, errors.ErrUnsupported, source)

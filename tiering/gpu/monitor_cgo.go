@@ -16,7 +16,6 @@ import (
 // pass.
 type nvmlMonitor struct {
 	library nvml.Interface
-	source  string // nvml
 
 	mu     sync.RWMutex // held for reading during a call, for writing by Close
 	closed bool
@@ -24,30 +23,33 @@ type nvmlMonitor struct {
 
 const sourceNVML = "nvml"
 
+// errMonitorClosed: the monitor was closed.
+var errMonitorClosed = errors.New("gpu: monitor closed")
+
 // Symbols without which NVML is of no use: without the last, asking an error
 // for its text would end the process.
 var neededSymbols = []string{"nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlErrorString"}
 
-// OpenMonitor gives a Monitor by NVML, or by /sys if NVML is not to be had: why
-// says then why. A path names the library in place of the usual one. One library
-// per process: the first that was bound serves for ever.
-func OpenMonitor(path ...string) (m Monitor, why error) {
+// OpenMonitor gives a Monitor by NVML, or by /sys if NVML is not to be had. A
+// path names the library in place of the usual one. One library per process: the
+// first that was bound serves for ever.
+func OpenMonitor(path ...string) Monitor {
 	var options []nvml.LibraryOption
 	for _, p := range path {
 		options = append(options, nvml.WithLibraryPath(p))
 	}
 	library := nvml.New(options...)
 	if r := library.Init(); r != nvml.SUCCESS {
-		return SysfsMonitor("/"), whyNot(library, r)
+		return SysfsMonitor("/", whyNot(library, r))
 	}
-	n := &nvmlMonitor{library: library, source: sourceNVML}
+	n := &nvmlMonitor{library: library}
 	for _, symbol := range neededSymbols {
 		if err := library.Extensions().LookupSymbol(symbol); err != nil {
 			n.Close()
-			return SysfsMonitor("/"), fmt.Errorf("gpu: NVML is too old: %w", err)
+			return SysfsMonitor("/", fmt.Errorf("gpu: NVML is too old: %w", err))
 		}
 	}
-	return n, nil
+	return n
 }
 
 // whyNot names what Init answered, without asking a library that may not know.
@@ -99,7 +101,9 @@ func (m *nvmlMonitor) askGPU(index int, what, symbol string, call func(nvml.Devi
 	})
 }
 
-func (m *nvmlMonitor) Source() string { return m.source }
+func (m *nvmlMonitor) Source() string { return sourceNVML }
+
+func (m *nvmlMonitor) Missing() error { return nil }
 
 func (m *nvmlMonitor) DriverVersion() (version string, err error) {
 	err = m.ask("driver version", "nvmlSystemGetDriverVersion", func() (r nvml.Return) {

@@ -41,9 +41,9 @@ func TestNVML(t *testing.T) {
 	if path == "" {
 		return
 	}
-	m, err := gpu.OpenMonitor(path)
-	if err != nil || m.Source() != "nvml" {
-		t.Fatalf("%s, %v", m.Source(), err)
+	m := gpu.OpenMonitor(path)
+	if m.Missing() != nil || m.Source() != "nvml" {
+		t.Fatalf("%s, %v", m.Source(), m.Missing())
 	}
 	if n, err := m.Count(); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
@@ -103,7 +103,8 @@ func TestNVMLWithoutDriver(t *testing.T) {
 	if path == "" {
 		return
 	}
-	m, err := gpu.OpenMonitor(path)
+	m := gpu.OpenMonitor(path)
+	err := m.Missing()
 	if m.Source() != "sysfs" || !errors.Is(err, gpu.ErrNoGPU) || !strings.Contains(err.Error(), "modprobe") {
 		t.Errorf("%s, %v", m.Source(), err)
 	}
@@ -114,7 +115,8 @@ func TestNVMLUnknownFailure(t *testing.T) {
 	if path == "" {
 		return
 	}
-	m, err := gpu.OpenMonitor(path)
+	m := gpu.OpenMonitor(path)
+	err := m.Missing()
 	if m.Source() != "sysfs" || err == nil || !strings.Contains(err.Error(), "stub: error (77)") {
 		t.Errorf("%s, %v", m.Source(), err)
 	}
@@ -127,8 +129,9 @@ func TestMonitorHere(t *testing.T) {
 	if path == "" {
 		return
 	}
-	m, why := gpu.OpenMonitor()
-	t.Cleanup(m.Close)
+	m := gpu.OpenMonitor()
+	defer m.Close()
+	why := m.Missing()
 	n, err := m.Count()
 	t.Logf("%s: %d GPUs; %v", m.Source(), n, why)
 	if (m.Source() == "nvml") == (why != nil) || err != nil {

@@ -2,5 +2,5 @@
 
 package gpu
 
-// OpenMonitor gives a Monitor by /sys; why is ErrNotBuilt.
-func OpenMonitor(...string) (m Monitor, why error) { return SysfsMonitor("/"), ErrNotBuilt }
+// OpenMonitor gives a Monitor by /sys; Missing is ErrNotBuilt.
+func OpenMonitor(...string) Monitor { return SysfsMonitor("/", ErrNotBuilt) }

@@ -9,17 +9,18 @@ import (
 
 // sysfs is a Monitor that needs neither NVML nor a driver.
 type sysfs struct {
-	root string
-	gpus []pciDevice
+	root    string
+	missing error
+	gpus    []pciDevice
 }
 
 const sourceSysfs = "sysfs"
 
 // SysfsMonitor tells what /sys and /proc below root know: all that the placement
 // of memory needs, without use of memory, energy and temperature. It finds GPUs
-// without a driver too.
-func SysfsMonitor(root string) Monitor {
-	m := &sysfs{root: root}
+// without a driver too. missing is why no better source serves.
+func SysfsMonitor(root string, missing error) Monitor {
+	m := &sysfs{root: root, missing: missing}
 	entries, err := os.ReadDir(filepath.Join(root, "sys/bus/pci/devices"))
 	if err != nil {
 		return m // no PCI, no GPUs
@@ -37,6 +38,8 @@ func SysfsMonitor(root string) Monitor {
 }
 
 func (m *sysfs) Source() string { return sourceSysfs }
+
+func (m *sysfs) Missing() error { return m.missing }
 
 func (m *sysfs) DriverVersion() (string, error) {
 	if version := readText(m.root, "sys/module/nvidia/version"); version != "" {

@@ -45,9 +45,9 @@ func pciTree(t *testing.T) string {
 }
 
 func TestSysfs(t *testing.T) {
-	m := gpu.SysfsMonitor(pciTree(t))
+	m := gpu.SysfsMonitor(pciTree(t), errors.New("none today"))
 	defer m.Close()
-	if n, err := m.Count(); n != 2 || err != nil || m.Source() != "sysfs" {
+	if n, err := m.Count(); n != 2 || err != nil || m.Source() != "sysfs" || m.Missing() == nil {
 		t.Fatalf("%d, %v, %s", n, err, m.Source())
 	}
 	if v, err := m.DriverVersion(); v != "580.65.06" || err != nil {
@@ -83,7 +83,7 @@ func TestSysfs(t *testing.T) {
 	if _, err := m.PCIBusID(-1); err == nil {
 		t.Error("one before the first")
 	}
-	if n, err := gpu.SysfsMonitor(t.TempDir()).Count(); n != 0 || err != nil {
+	if n, err := gpu.SysfsMonitor(t.TempDir(), nil).Count(); n != 0 || err != nil {
 		t.Errorf("without PCI: %d, %v", n, err)
 	}
 }
