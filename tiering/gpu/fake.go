@@ -37,7 +37,6 @@ type fake struct {
 
 	mu         sync.Mutex
 	registered []span // host memory, of all devices
-	holders    int    // open devices
 	devices    map[int]*fakeMemory
 }
 
@@ -75,7 +74,6 @@ func (f *fake) Device(index int) (Device, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.holders++
 	if f.devices == nil {
 		f.devices = make(map[int]*fakeMemory)
 	}
@@ -204,11 +202,5 @@ func (d *fakeDevice) Stream() (Stream, error) {
 }
 
 func (d *fakeDevice) Close() error {
-	if err := d.driver.fail("cuDevicePrimaryCtxRelease"); err != nil {
-		return err
-	}
-	d.driver.mu.Lock()
-	defer d.driver.mu.Unlock()
-	d.driver.holders--
-	return nil
+	return d.driver.fail("cuDevicePrimaryCtxRelease")
 }

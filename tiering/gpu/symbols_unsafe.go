@@ -21,7 +21,9 @@ type symbols struct {
 	hostRegister, hostUnregister, memAlloc, memFree, memInfo          uintptr
 	streamCreate, streamDestroy, streamWait, copyToDevice, copyToHost uintptr
 	eventCreate, eventRecord, eventQuery, eventDestroy                uintptr
-	batch8 /* CUDA 13 */, batch9/* 12.8: a fail index before the stream */ uintptr
+
+	batch8 uintptr // CUDA 13: 8 arguments
+	batch9 uintptr // CUDA 12.8: 9, a fail index before the stream
 }
 
 // table names the symbols; the last two may be missing.
