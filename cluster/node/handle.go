@@ -76,7 +76,10 @@ func (c *conn) plan(h wire.Header, body []byte, file *os.File) (work func(*reque
 	case wire.TypeStats:
 		m, err := wire.ParseNumber(body)
 		return replying(func(*request) (wire.Message, error) { return c.stats(uint32(m)) }), err
-	case wire.TypePrefetch, wire.TypeEvents:
+	case wire.TypeEvents:
+		m, err := wire.ParseSubscribe(body)
+		return func(q *request) { q.subscribe(&m) }, err
+	case wire.TypePrefetch:
 		return replying(func(*request) (wire.Message, error) {
 			return nil, &wire.ErrorAnswer{Code: wire.CodeUnsupported, Text: fmt.Sprintf("this daemon has no operation %#x", h.Type)}
 		}), nil
@@ -139,7 +142,9 @@ func (c *conn) inFlight() []*request {
 	defer c.mu.Unlock()
 	all := make([]*request, 0, len(c.requests))
 	for _, q := range c.requests {
-		all = append(all, q)
+		if q.kind != wire.TypeEvents { // answered, and never at its end
+			all = append(all, q)
+		}
 	}
 	return all
 }

@@ -28,6 +28,7 @@ type Node struct {
 	seeds    []uint64
 	sizes    []float64
 	counters counters
+	events   eventLog
 
 	opening sync.Mutex // guards spaces, and is held while one is opened
 	spaces  map[[32]byte]*space
@@ -49,6 +50,7 @@ func New(o Options) (*Node, error) {
 	}
 	n := &Node{options: o, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
+	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {
 		st := s.Stat()
@@ -167,6 +169,9 @@ func (n *Node) Close(ctx context.Context) error {
 		<-c.ended
 	}
 	n.serving.Wait()
+	for _, s := range n.options.Stores {
+		s.Watch(nil)
+	}
 	return err
 }
 
