@@ -17,6 +17,22 @@ from .wire import Event, EventKind, Status
 __version__ = "0.1.0"
 
 __all__ = [
-    "DEFAULT_SOCKET", "Bitmap", "Client", "Descriptor", "Event", "EventKind", "Events", "Job", "Lease",
-    "MatchResult", "Namespace", "Pending", "Piece", "Places", "Region", "Result", "Rows", "Status",
-]  # fmt: skip
+    "DEFAULT_SOCKET",
+    "Bitmap",
+    "Client",
+    "Descriptor",
+    "Event",
+    "EventKind",
+    "Events",
+    "Job",
+    "Lease",
+    "MatchResult",
+    "Namespace",
+    "Pending",
+    "Piece",
+    "Places",
+    "Region",
+    "Result",
+    "Rows",
+    "Status",
+]

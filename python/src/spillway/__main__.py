@@ -16,7 +16,9 @@ def main() -> int:
     parser.add_argument("command", choices=("ping", "stats"))
     parser.add_argument("--socket", default=DEFAULT_SOCKET, help="default %(default)s")
     parser.add_argument("--token", default="", help="what the daemon wants to see")
-    parser.add_argument("--timeout", type=float, default=5.0, help="seconds to wait for the daemon, default 5")
+    parser.add_argument(
+        "--timeout", type=float, default=5.0, help="seconds to wait for the daemon, default 5"
+    )
     options = parser.parse_args()
     quiet = logging.getLogger("spillway.command")
     quiet.addHandler(logging.NullHandler())

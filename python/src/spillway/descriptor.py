@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from typing import Any, Dict, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 BLOCK_BYTES_MIN = 4 << 10
 BLOCK_BYTES_MAX = 64 << 20
@@ -45,22 +46,28 @@ class Descriptor:
         if not BLOCK_BYTES_MIN <= self.block_bytes <= BLOCK_BYTES_MAX:
             raise ValueError(f"block_bytes {self.block_bytes} must be {BLOCK_BYTES_MIN} to {BLOCK_BYTES_MAX}")
         if len(self.canonical()) > _CANONICAL_BYTES_MAX:
-            raise ValueError(f"the descriptor has {len(self.canonical())} bytes, more than {_CANONICAL_BYTES_MAX}")
+            raise ValueError(
+                f"the descriptor has {len(self.canonical())} bytes, more than {_CANONICAL_BYTES_MAX}"
+            )
 
     def __hash__(self) -> int:
         return hash(self.canonical())
 
-    def json(self) -> Dict[str, Any]:
+    def json(self) -> dict[str, Any]:
         """The fields that say something."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return {k: dict(v) if k == "extra" else v for k, v in fields.items() if v or k in ("name", "block_bytes")}
+        return {
+            k: dict(v) if k == "extra" else v for k, v in fields.items() if v or k in ("name", "block_bytes")
+        }
 
     def canonical(self) -> bytes:
         """The JSON of RFC 8785: one byte string for one meaning."""
         # Sorted here by UTF-16, as the RFC wants; json's own order is by code point.
         fields = self.json()
         if "extra" in fields:
-            fields["extra"] = dict(sorted(fields["extra"].items(), key=lambda kv: str(kv[0]).encode("utf-16-be")))
+            fields["extra"] = dict(
+                sorted(fields["extra"].items(), key=lambda kv: str(kv[0]).encode("utf-16-be"))
+            )
         ordered = dict(sorted(fields.items()))
         return json.dumps(ordered, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -69,7 +76,7 @@ class Descriptor:
         return hashlib.sha256(self.canonical()).digest()
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Descriptor":
+    def from_json(cls, fields: Mapping[str, Any]) -> Descriptor:
         """The descriptor of a dict as ``json`` makes; TypeError for a field that is not known."""
         return cls(**fields)
 

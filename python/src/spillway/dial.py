@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from typing import List
 
 from . import wire
 from .session import Session
@@ -43,7 +42,7 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
 
 
 def _read_welcome(sock: socket.socket, splitter: wire.Splitter, until: float) -> wire.Welcome:
-    frames: List[wire.Frame] = []
+    frames: list[wire.Frame] = []
     while not frames:
         if time.monotonic() > until:
             raise TimeoutError("the daemon's Welcome does not come to its end")

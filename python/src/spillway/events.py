@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from typing import Iterator, Optional
+from collections.abc import Iterator
 
 from . import wire
 from .job import Moment
@@ -18,9 +18,9 @@ class Events:
     events was too slow. Who mirrors the store then starts over with a new subscription.
     """
 
-    def __init__(self, session: Optional[Session], namespace: Optional[int], since: int, buffered: int) -> None:
+    def __init__(self, session: Session | None, namespace: int | None, since: int, buffered: int) -> None:
         self._session = session
-        self._queue: "queue.Queue[Event]" = queue.Queue(buffered)
+        self._queue: queue.Queue[Event] = queue.Queue(buffered)
         self._begun = Moment()
         self._lost = False
         self._number = 0
@@ -31,11 +31,11 @@ class Events:
         else:
             self._number = session.request(Type.EVENTS, [wire.events(namespace, since)], self)
 
-    def wait(self, timeout: Optional[float] = None) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         """Waits until the daemon has confirmed the subscription; False if it has not."""
         return self._begun.wait(timeout) and not self._lost
 
-    def get(self, timeout: Optional[float] = None) -> Optional[Event]:
+    def get(self, timeout: float | None = None) -> Event | None:
         """The next event, waiting at most timeout seconds; None if none came. After the
         last one, LOST for ever."""
         if self._lost and self._queue.empty():
@@ -82,7 +82,7 @@ class Events:
             return False
         return True
 
-    def refused(self, failure: Optional[Failure]) -> None:
+    def refused(self, failure: Failure | None) -> None:
         self.lost(False)
 
     def lost(self, sent: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Callable, FrozenSet, Generic, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Generic, TypeVar
 
 from .wire import Status
 
@@ -29,7 +29,7 @@ class Moment:
 
     def __init__(self) -> None:
         self.come = False
-        self._calls: List[Callable[[], object]] = []
+        self._calls: list[Callable[[], object]] = []
 
     def call(self, fn: Callable[[], object]) -> None:
         """Calls fn when the moment comes, on the thread that brings it; now if it is past."""
@@ -39,7 +39,7 @@ class Moment:
                 return
         fn()
 
-    def wait(self, timeout: Optional[float] = None) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         """Waits, at most timeout seconds; False if the moment has not come."""
         if self.come:
             return True
@@ -78,7 +78,7 @@ class Pending(Generic[T]):
         """Whether the answer is here."""
         return self.answered.come
 
-    def wait(self, timeout: Optional[float] = None) -> bool:
+    def wait(self, timeout: float | None = None) -> bool:
         """Waits for the answer, at most timeout seconds; False if it did not come."""
         return self.answered.wait(timeout)
 
@@ -105,14 +105,14 @@ class Result:
 
     __slots__ = ("raw", "seconds", "_job", "_statuses")
 
-    def __init__(self, raw: bytes, seconds: float, job: "Job") -> None:
+    def __init__(self, raw: bytes, seconds: float, job: Job) -> None:
         self.raw = raw  #: the statuses, a byte each
         self.seconds = seconds  #: from submission to the answer
         self._job = job
-        self._statuses: Optional[Tuple[Status, ...]] = None
+        self._statuses: tuple[Status, ...] | None = None
 
     @property
-    def statuses(self) -> Tuple[Status, ...]:
+    def statuses(self) -> tuple[Status, ...]:
         """One status a key."""
         if self._statuses is None:
             self._statuses = tuple(map(_STATUS.__getitem__, self.raw))
@@ -133,7 +133,7 @@ class Result:
         """Whether all memory of the request is the caller's again."""
         return self._job.released
 
-    def wait_released(self, timeout: Optional[float] = None) -> bool:
+    def wait_released(self, timeout: float | None = None) -> bool:
         """Waits for that, at most timeout seconds."""
         return self._job.wait_released(timeout)
 
@@ -156,14 +156,16 @@ class Job(Pending[bytearray]):
     bytes of its memory any more: only then that memory may be used for something else.
     """
 
-    def __init__(self, count: int, parts: int, regions: FrozenSet[object], prefix_only: bool, tag: Any) -> None:
+    def __init__(
+        self, count: int, parts: int, regions: frozenset[object], prefix_only: bool, tag: Any
+    ) -> None:
         self.tag = tag  #: the caller's own, as given
         self.regions = regions
         self._prefix_only = prefix_only
         self._began = time.monotonic()
         self._seconds = 0.0
         self._late = 0  # items whose memory is not the caller's
-        self._parts: List[Callable[[], None]] = []  # each cancels a request
+        self._parts: list[Callable[[], None]] = []  # each cancels a request
         self.free = Moment()
         super().__init__(parts, bytearray(count))
         if not parts:
@@ -174,7 +176,7 @@ class Job(Pending[bytearray]):
         """Whether the job is done and all its memory the caller's again."""
         return self.free.come
 
-    def wait_released(self, timeout: Optional[float] = None) -> bool:
+    def wait_released(self, timeout: float | None = None) -> bool:
         """Waits until it is released, at most timeout seconds; False if it is not."""
         return self.free.wait(timeout)
 

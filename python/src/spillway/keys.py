@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import List, Sequence
+from collections.abc import Sequence
 
 from .wire import KEY_BYTES_MAX, Buffer
 
@@ -39,7 +39,7 @@ class Keys:
         if self._width:
             return head + self._joined[start * self._width : stop * self._width]
         keys = self._keys[start:stop]
-        parts: List[Buffer] = [b""] * (2 * len(keys))
+        parts: list[Buffer] = [b""] * (2 * len(keys))
         parts[0::2] = [_LENGTHS[len(key)] for key in keys]
         parts[1::2] = keys
         return head + b"".join(parts)

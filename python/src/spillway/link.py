@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import threading
 import time
 import weakref
-from typing import Any, Dict, List, Optional, Protocol, Set, Tuple
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from . import wire
 from .dial import Denied, dial
@@ -27,28 +29,35 @@ class Resource(Protocol):
 
     problem: str
 
-    def open_request(self) -> Tuple[int, bytes, List[int]]:
+    def open_request(self) -> tuple[int, bytes, list[int]]:
         """Type, body and descriptors of the request."""
 
-    def opened(self, body: bytes) -> Optional[int]:
+    def opened(self, body: bytes) -> int | None:
         """The number in the answer; None if the answer does not suit, and problem says why."""
 
 
 class Link:
     """Everything between a client and whatever daemon listens at path, also none."""
 
-    def __init__(self, path: str, token: str, name: str, connect_timeout: float, call_timeout: float,
-                 logger: logging.Logger) -> None:  # fmt: skip
+    def __init__(
+        self,
+        path: str,
+        token: str,
+        name: str,
+        connect_timeout: float,
+        call_timeout: float,
+        logger: logging.Logger,
+    ) -> None:
         self.path = path
         self.call_timeout = call_timeout
         self.log = logger
         self.problem = ""
-        self.session: Optional[Session] = None
+        self.session: Session | None = None
         self._name, self.token, self.connect_timeout = name, token, connect_timeout
-        self._resources: List[Resource] = []
-        self._doubts: List[Doubt] = []
+        self._resources: list[Resource] = []
+        self._doubts: list[Doubt] = []
         self._follows = (bytes(16), 0)  # instance and number of the latest connection
-        self._complained: Dict[object, float] = {}
+        self._complained: dict[object, float] = {}
         self._closed = False
         self._begin()
         _links.add(self)
@@ -57,10 +66,10 @@ class Link:
         """What is made anew in the child of a fork."""
         self.finished = Finished()
         self._lock = threading.Lock()  # guards the lists above, _jobs and _thread
-        self._jobs: Set[Job] = set()  # not yet released
+        self._jobs: set[Job] = set()  # not yet released
         self._ready = threading.Event()
         self._wake = threading.Event()  # the client closes
-        self._thread: Optional[threading.Thread] = None
+        self._thread: threading.Thread | None = None
 
     # For callers.
 
@@ -72,7 +81,7 @@ class Link:
             self._thread = threading.Thread(target=self._run, name="spillway-link", daemon=True)
             self._thread.start()
 
-    def live(self) -> Optional[Session]:
+    def live(self) -> Session | None:
         """The session, if its daemon can be asked now."""
         session = self.session
         if session is None:
@@ -81,35 +90,40 @@ class Link:
             return None
         return None if session.silent else session
 
-    def handle(self, resource: object) -> Optional[int]:
+    def handle(self, resource: object) -> int | None:
         """The daemon's number for a namespace or region, if it has one now."""
         session = self.session
         return session.handles.get(resource) if session else None
 
-    def wait_ready(self, timeout: Optional[float]) -> bool:
+    def wait_ready(self, timeout: float | None) -> bool:
         """Waits until connected, with every namespace and region answered for."""
         self.start()
         return self._ready.wait(timeout)
 
-    def outlast(self, pending: "Pending[Any]", limit: Optional[float] = None) -> bool:
+    def outlast(self, pending: Pending[Any], limit: float | None = None) -> bool:
         """Waits for an answer as long as the daemon shows life, at most limit seconds."""
-        began = time.monotonic()
+        return any(pending.wait(step) for step in self.patience(limit))
+
+    def patience(self, limit: float | None) -> Iterator[float]:
+        """How long to wait, again and again: until limit seconds have passed, or the daemon
+        has said nothing for call_timeout, though asked whether it lives. Then nothing
+        more is asked of it until it speaks."""
+        until = math.inf if limit is None else time.monotonic() + limit
+        step = self.call_timeout / 2
         asked = False
         while True:
-            quiet_since = time.monotonic()
-            left = None if limit is None else began + limit - quiet_since
-            step = self.call_timeout / 2
-            if pending.wait(step if left is None else max(0.0, min(step, left))):
-                return True
+            began = time.monotonic()
+            yield max(0.0, min(step, until - began))
+            now = time.monotonic()
             session = self.session
-            if session and session.heard < quiet_since and time.monotonic() - quiet_since > 0.9 * step:
+            if session and session.heard < began and now - began > 0.9 * step:
                 if asked:
                     session.silent = True
-                    return False
+                    return
                 asked = True
                 session.ask(Type.PING, b"")
-            if left is not None and left <= step:
-                return False
+            if now >= until:
+                return
 
     def add(self, resource: Resource) -> None:
         """Opens it now and on every later connection."""
@@ -153,12 +167,14 @@ class Link:
 
         job.free.call(free)
 
-    def drain(self, timeout: Optional[float], region: Any = None) -> bool:
+    def drain(self, timeout: float | None, region: Any = None) -> bool:
         """Waits until all jobs so far, or those that name region, are released."""
         with self._lock:
             jobs = [job for job in self._jobs if region is None or region in job.regions]
         until = None if timeout is None else time.monotonic() + timeout
-        return all(job.wait_released(None if until is None else max(0.0, until - time.monotonic())) for job in jobs)
+        return all(
+            job.wait_released(None if until is None else max(0.0, until - time.monotonic())) for job in jobs
+        )
 
     def in_doubt(self, region: Any) -> bool:
         """Whether a job that a connection was lost with may still move bytes of region."""
@@ -205,9 +221,11 @@ class Link:
                 most = min(_BACKOFF_MOST, _BACKOFF_FIRST * 2 ** min(failures - 1, 16))
                 self._wake.wait(most * random.uniform(0.5, 1.0))
 
-    def _connect(self) -> Optional[Session]:
+    def _connect(self) -> Session | None:
         try:
-            session = dial(self.path, wire.hello(self._name, self.token, *self._follows), self.connect_timeout)
+            session = dial(
+                self.path, wire.hello(self._name, self.token, *self._follows), self.connect_timeout
+            )
         except (OSError, ProtocolError, Denied) as err:
             self._note(f"{self.path}: {err}")
             return None
@@ -296,7 +314,7 @@ class _SetUp:
         self._link.set_up_next(self._session)
         return False
 
-    def refused(self, failure: Optional[Failure]) -> None:
+    def refused(self, failure: Failure | None) -> None:
         if failure is None:  # the connection has ended
             return
         self._resource.problem = f"{self._resource} refused: {failure.text} {failure.remedy}".rstrip()
@@ -310,7 +328,7 @@ class _SetUp:
         pass
 
 
-_links: "weakref.WeakSet[Link]" = weakref.WeakSet()
+_links: weakref.WeakSet[Link] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, Iterator, NamedTuple, Tuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 ADVICE = "use memory of a memfd or of a file in /dev/shm, or client.allocate(nbytes)"
 
@@ -19,7 +20,7 @@ class _Mapping(NamedTuple):
     path: str
 
 
-def buffer_address(obj: Any) -> Tuple[int, int]:
+def buffer_address(obj: Any) -> tuple[int, int]:
     """Address and bytes of a numpy array, a tensor, or any writable contiguous buffer.
 
     Raises TypeError for anything else, ValueError for one with gaps.
@@ -39,7 +40,7 @@ def buffer_address(obj: Any) -> Tuple[int, int]:
             return ctypes.addressof(ctypes.c_char.from_buffer(flat)), flat.nbytes
 
 
-def open_behind(address: int, nbytes: int) -> Tuple[int, int]:
+def open_behind(address: int, nbytes: int) -> tuple[int, int]:
     """A new descriptor of the file mapped at address, and where in the file that is.
 
     Raises ValueError if there is no such file, as with ordinary memory, or if it
@@ -58,7 +59,7 @@ def open_behind(address: int, nbytes: int) -> Tuple[int, int]:
     raise ValueError(f"the file behind this memory cannot be opened any more: {ADVICE}")
 
 
-def _file_at(address: int, nbytes: int) -> Tuple[int, int, int, Iterator[str]]:
+def _file_at(address: int, nbytes: int) -> tuple[int, int, int, Iterator[str]]:
     """Offset in the file, its device and inode, and paths that may lead to it."""
     covering = [m for m in _mappings() if m.start < address + nbytes and address < m.end]
     if not nbytes or not covering:
@@ -87,5 +88,12 @@ def _mappings() -> Iterator[_Mapping]:
             span, mode, offset, device, inode, *path = line.rstrip("\n").split(maxsplit=5)
             start, end = (int(n, 16) for n in span.split("-"))
             major, minor = (int(n, 16) for n in device.split(":"))
-            yield _Mapping(start, end, mode[3] == "s", int(offset, 16), os.makedev(major, minor),
-                           int(inode), path[0] if path else "")  # fmt: skip
+            yield _Mapping(
+                start,
+                end,
+                mode[3] == "s",
+                int(offset, 16),
+                os.makedev(major, minor),
+                int(inode),
+                path[0] if path else "",
+            )

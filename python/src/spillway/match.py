@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Iterator, List, Sequence, Tuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .session import Session
@@ -61,12 +62,12 @@ class Lease:
     def __init__(self) -> None:
         self.count = 0  #: leased keys
         self.until = 0.0
-        self._held: List[Tuple["Session", int]] = []
+        self._held: list[tuple[Session, int]] = []
 
     def __bool__(self) -> bool:
         return bool(self._held) and time.monotonic() < self.until
 
-    def hold(self, session: "Session", number: int, count: int, until: float) -> None:
+    def hold(self, session: Session, number: int, count: int, until: float) -> None:
         """Adds a lease of the daemon's."""
         self.count += count
         self.until = until
@@ -78,7 +79,7 @@ class Lease:
         for session, number in held:
             session.release_lease(number)
 
-    def __enter__(self) -> "Lease":
+    def __enter__(self) -> Lease:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from . import wire
 from .descriptor import Descriptor
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _BODY_REST_BYTES = 64  # of a request, beside keys and places
-_LATE_GRACE = 0.05  # seconds that a daemon gets to say that its deadline has passed
+LATE_GRACE = 0.05  # seconds that a daemon gets to say that its deadline has passed
 
 
 class Namespace:
@@ -33,7 +34,7 @@ class Namespace:
     of 1 to 1,024, places that do not add up to the block size or leave their region.
     """
 
-    def __init__(self, link: "Link", descriptor: Descriptor, token: str) -> None:
+    def __init__(self, link: Link, descriptor: Descriptor, token: str) -> None:
         self._link = link
         self._token = token
         self.descriptor = descriptor
@@ -50,8 +51,9 @@ class Namespace:
 
     # Asking.
 
-    def submit_match(self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0,
-                     trailing: int = 0) -> Pending[MatchResult]:  # fmt: skip
+    def submit_match(
+        self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
+    ) -> Pending[MatchResult]:
         """As match, without waiting."""
         found = Keys(keys)
         _check_numbers(group=group, trailing=trailing)
@@ -67,8 +69,9 @@ class Namespace:
             session.request(Type.MATCH, [head, found.encode(start, stop)], call)
         return pending
 
-    def match(self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0,
-              trailing: int = 0) -> MatchResult:  # fmt: skip
+    def match(
+        self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
+    ) -> MatchResult:
         """Which keys are present. lease, in seconds, asks that they stay so long;
         trailing, how many of the last keys are wanted present (hybrid models)."""
         pending = self.submit_match(keys, group=group, lease=lease, trailing=trailing)
@@ -88,13 +91,13 @@ class Namespace:
         self._send_keys(Type.LOCATE, found, group, pending, parts, take)
         return pending
 
-    def locate(self, keys: Sequence[Buffer], *, group: int = 0) -> List[int]:
+    def locate(self, keys: Sequence[Buffer], *, group: int = 0) -> list[int]:
         """Where each key is: 0 nowhere, 1 on this node."""
         pending = self.submit_locate(keys, group=group)
         found = self._wait(pending, bytearray(len(keys)))
         return list(found)
 
-    def submit_touch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[List[int]]:
+    def submit_touch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As touch, without waiting; counts that add up."""
         return self._count(Type.TOUCH, keys, group)
 
@@ -102,7 +105,7 @@ class Namespace:
         """Makes blocks young, as a read does; returns how many were present."""
         return self._total(self.submit_touch(keys, group=group))
 
-    def submit_prefetch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[List[int]]:
+    def submit_prefetch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As prefetch, without waiting; counts that add up."""
         return self._count(Type.PREFETCH, keys, group)
 
@@ -110,7 +113,7 @@ class Namespace:
         """Brings blocks nearer without reading them; returns how many were begun."""
         return self._total(self.submit_prefetch(keys, group=group))
 
-    def submit_delete(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[List[int]]:
+    def submit_delete(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As delete, without waiting; counts that add up."""
         return self._count(Type.DELETE, keys, group)
 
@@ -119,9 +122,9 @@ class Namespace:
         the daemon did not answer: match tells."""
         return self._total(self.submit_delete(keys, group=group))
 
-    def submit_drop(self) -> Pending[List[bool]]:
+    def submit_drop(self) -> Pending[list[bool]]:
         """As drop, without waiting; holds True if it was done."""
-        pending: Pending[List[bool]] = Pending(1, [])
+        pending: Pending[list[bool]] = Pending(1, [])
         session = self._link.live()
         handle = session.handles.get(self) if session else None
         if session is None or handle is None:
@@ -132,7 +135,9 @@ class Namespace:
             wire.read_empty(body)
             pending.value.append(True)
 
-        session.request(Type.DROP_NAMESPACE, [wire.u32(handle)], Call(pending, dropped, self._complain(session, "drop")))
+        session.request(
+            Type.DROP_NAMESPACE, [wire.u32(handle)], Call(pending, dropped, self._complain(session, "drop"))
+        )
         return pending
 
     def drop(self) -> bool:
@@ -149,9 +154,19 @@ class Namespace:
 
     # Moving blocks.
 
-    def submit_get(self, keys: Sequence[Buffer], places: AnyPlaces, *, group: int = 0, deadline: Optional[float] = None,
-                   prefix: bool = False, bounce: bool = False, touch: bool = True, tag: Any = None,
-                   notify: bool = True) -> Job:  # fmt: skip
+    def submit_get(
+        self,
+        keys: Sequence[Buffer],
+        places: AnyPlaces,
+        *,
+        group: int = 0,
+        deadline: float | None = None,
+        prefix: bool = False,
+        bounce: bool = False,
+        touch: bool = True,
+        tag: Any = None,
+        notify: bool = True,
+    ) -> Job:
         """As get, without waiting. A job with notify comes from client.poll once it is
         released; without, wait for the job itself. tag is the caller's."""
         flags = bounce * wire.GET_BOUNCE | (not touch) * wire.GET_NO_TOUCH | prefix * wire.GET_PREFIX
@@ -162,16 +177,33 @@ class Namespace:
         _check_numbers(group=group)
         return self._move(Type.GET, keys, places, deadline, head, tag, notify, prefix)
 
-    def get(self, keys: Sequence[Buffer], places: AnyPlaces, *, group: int = 0, deadline: Optional[float] = None,
-            prefix: bool = False, bounce: bool = False, touch: bool = True) -> Result:  # fmt: skip
+    def get(
+        self,
+        keys: Sequence[Buffer],
+        places: AnyPlaces,
+        *,
+        group: int = 0,
+        deadline: float | None = None,
+        prefix: bool = False,
+        bounce: bool = False,
+        touch: bool = True,
+    ) -> Result:
         """Reads blocks into places.
 
         deadline, in seconds, ends the answer and not the transfer: what is LATE by then
         still owns its memory until the result is released. bounce frees that memory at
         once for one copy more. touch=False lets the blocks keep their age.
         """
-        job = self.submit_get(keys, places, group=group, deadline=deadline, prefix=prefix, bounce=bounce,
-                              touch=touch, notify=False)  # fmt: skip
+        job = self.submit_get(
+            keys,
+            places,
+            group=group,
+            deadline=deadline,
+            prefix=prefix,
+            bounce=bounce,
+            touch=touch,
+            notify=False,
+        )
         return self._outcome(job, deadline)
 
     def match_get(self, keys: Sequence[Buffer], places: AnyPlaces, **options: Any) -> Result:
@@ -179,9 +211,20 @@ class Namespace:
         in one call. Options as get's."""
         return self.get(keys, places, prefix=True, **options)
 
-    def submit_put(self, keys: Sequence[Buffer], places: AnyPlaces, *, group: int = 0,
-                   deadline: Optional[float] = None, depth: int = 0, importance: int = 0, durable: bool = False,
-                   drop_if_busy: bool = False, tag: Any = None, notify: bool = True) -> Job:  # fmt: skip
+    def submit_put(
+        self,
+        keys: Sequence[Buffer],
+        places: AnyPlaces,
+        *,
+        group: int = 0,
+        deadline: float | None = None,
+        depth: int = 0,
+        importance: int = 0,
+        durable: bool = False,
+        drop_if_busy: bool = False,
+        tag: Any = None,
+        notify: bool = True,
+    ) -> Job:
         """As put, without waiting. notify and tag as submit_get's."""
         flags = durable * wire.PUT_DURABLE | drop_if_busy * wire.PUT_DROP_IF_BUSY
 
@@ -193,33 +236,55 @@ class Namespace:
             raise ValueError(f"importance {importance} must be 0 to 255")
         return self._move(Type.PUT, keys, places, deadline, head, tag, notify)
 
-    def put(self, keys: Sequence[Buffer], places: AnyPlaces, *, group: int = 0, deadline: Optional[float] = None,
-            depth: int = 0, importance: int = 0, durable: bool = False, drop_if_busy: bool = False) -> Result:  # fmt: skip
+    def put(
+        self,
+        keys: Sequence[Buffer],
+        places: AnyPlaces,
+        *,
+        group: int = 0,
+        deadline: float | None = None,
+        depth: int = 0,
+        importance: int = 0,
+        durable: bool = False,
+        drop_if_busy: bool = False,
+    ) -> Result:
         """Stores the blocks of one chain; the first has depth, the others follow.
 
         Their memory must not change before the result is released. durable waits until
         data and log are on stable media; drop_if_busy never waits for room.
         """
-        job = self.submit_put(keys, places, group=group, deadline=deadline, depth=depth, importance=importance,
-                              durable=durable, drop_if_busy=drop_if_busy, notify=False)  # fmt: skip
+        job = self.submit_put(
+            keys,
+            places,
+            group=group,
+            deadline=deadline,
+            depth=depth,
+            importance=importance,
+            durable=durable,
+            drop_if_busy=drop_if_busy,
+            notify=False,
+        )
         return self._outcome(job, deadline)
 
     # What the link opens on every connection.
 
-    def open_request(self) -> Tuple[int, bytes, List[int]]:
+    def open_request(self) -> tuple[int, bytes, list[int]]:
         return Type.OPEN_NAMESPACE, wire.open_namespace(self.descriptor.canonical(), self._token), []
 
-    def opened(self, body: bytes) -> Optional[int]:
+    def opened(self, body: bytes) -> int | None:
         answer = wire.read_opened(body)
         if answer.block_bytes != self.block_bytes:
-            self.problem = f"{self} has blocks of {answer.block_bytes} bytes at the daemon, {self.block_bytes} here"
+            self.problem = (
+                f"{self} has blocks of {answer.block_bytes} bytes at the daemon, {self.block_bytes} here"
+            )
             return None
         return answer.namespace
 
     # Parts of the above.
 
-    def _plan(self, count: int, item_bytes: int,
-              pieces: int = 0) -> "Tuple[Optional[Session], int, List[Tuple[int, int]]]":  # fmt: skip
+    def _plan(
+        self, count: int, item_bytes: int, pieces: int = 0
+    ) -> tuple[Session | None, int, list[tuple[int, int]]]:
         """Whom to ask, and the keys' ranges, one a request. Without a daemon there is none."""
         session = self._link.live()
         handle = session.handles.get(self) if session else None
@@ -230,19 +295,29 @@ class Namespace:
         if pieces:
             most = min(most, limits.pieces // pieces)
         if most < 1:
-            self._complain(session, "transfer")(Failure(ErrorCode.LIMIT, f"{pieces} pieces a block are too many", ""))
+            self._complain(session, "transfer")(
+                Failure(ErrorCode.LIMIT, f"{pieces} pieces a block are too many", "")
+            )
             return None, 0, []
         return session, handle, [(start, min(start + most, count)) for start in range(0, count, most)]
 
-    def _move(self, type: int, keys: Sequence[Buffer], places: AnyPlaces, deadline: Optional[float],
-              head: Callable[[int, int, int], bytes], tag: Any, notify: bool,
-              prefix: bool = False) -> Job:  # fmt: skip
+    def _move(
+        self,
+        type: int,
+        keys: Sequence[Buffer],
+        places: AnyPlaces,
+        deadline: float | None,
+        head: Callable[[int, int, int], bytes],
+        tag: Any,
+        notify: bool,
+        prefix: bool = False,
+    ) -> Job:
         moved, where = Keys(keys), as_places(places)
         where.check(moved.count, self.block_bytes)
         too_late = deadline is not None and deadline <= 0
         deadline_us = 0 if deadline is None or too_late else max(1, _scaled(deadline, 1e6, "deadline"))
         session, handle, ranges = self._plan(moved.count, moved.item_bytes + 16 * where.pieces, where.pieces)
-        encoded: List[Optional[bytes]] = []
+        encoded: list[bytes | None] = []
         if session is not None:
             encoded = [where.encode(start, stop, session.handles) for start, stop in ranges]
         if session is None or too_late or None in encoded:
@@ -261,33 +336,39 @@ class Namespace:
                 job.on_cancel(_canceller(session, number))
         return job
 
-    def _outcome(self, job: Job, deadline: Optional[float]) -> Result:
-        self._link.outlast(job, None if deadline is None else max(0.0, deadline) + _LATE_GRACE)
+    def _outcome(self, job: Job, deadline: float | None) -> Result:
+        self._link.outlast(job, None if deadline is None else max(0.0, deadline) + LATE_GRACE)
         return job.result
 
     def _wait(self, pending: Pending[T], otherwise: T) -> T:
         # What comes too late must not change under the caller's hands.
         return pending.value if self._link.outlast(pending, self._link.call_timeout) else otherwise
 
-    def _total(self, pending: Pending[List[int]]) -> int:
+    def _total(self, pending: Pending[list[int]]) -> int:
         counts = self._wait(pending, [])
         return sum(counts)
 
-    def _plan_call(self, keys: Keys, value: T) -> "Tuple[Pending[T], Iterator[Tuple[Session, int, int, int]]]":
+    def _plan_call(self, keys: Keys, value: T) -> tuple[Pending[T], Iterator[tuple[Session, int, int, int]]]:
         session, handle, ranges = self._plan(keys.count, keys.item_bytes)
         return Pending(len(ranges), value), ((session, handle, *r) for r in ranges if session)
 
-    def _send_keys(self, type: int, keys: Keys, group: int, pending: Pending[Any],
-                   parts: "Iterator[Tuple[Session, int, int, int]]",
-                   take: Callable[[int, int], Callable[[bytes], None]]) -> None:  # fmt: skip
+    def _send_keys(
+        self,
+        type: int,
+        keys: Keys,
+        group: int,
+        pending: Pending[Any],
+        parts: Iterator[tuple[Session, int, int, int]],
+        take: Callable[[int, int], Callable[[bytes], None]],
+    ) -> None:
         _check_numbers(group=group)
         for session, handle, start, stop in parts:
             call = Call(pending, take(start, stop), self._complain(session, Type(type).name.lower()))
             session.request(type, [wire.scope(handle, group), keys.encode(start, stop)], call)
 
-    def _count(self, type: int, keys: Sequence[Buffer], group: int) -> Pending[List[int]]:
+    def _count(self, type: int, keys: Sequence[Buffer], group: int) -> Pending[list[int]]:
         found = Keys(keys)
-        counts: List[int] = []
+        counts: list[int] = []
         pending, parts = self._plan_call(found, counts)
 
         def take(start: int, stop: int) -> Callable[[bytes], None]:
@@ -296,7 +377,7 @@ class Namespace:
         self._send_keys(type, found, group, pending, parts, take)
         return pending
 
-    def _complain(self, session: Optional[Session], what: str) -> Callable[[Failure], None]:
+    def _complain(self, session: Session | None, what: str) -> Callable[[Failure], None]:
         def complain(failure: Failure) -> None:
             self._link.complain(f"{what} in {self}", failure)
             if session and failure.code in (ErrorCode.UNKNOWN, ErrorCode.CLOSING):
@@ -312,7 +393,7 @@ class _Matching:
         self._result, self._count, self._trailing = result, count, trailing
         self._single = parts == 1
         self._bits = 0
-        self._prefixes: List[Tuple[int, int, int]] = []
+        self._prefixes: list[tuple[int, int, int]] = []
 
     def part(self, start: int, stop: int, session: Session, lease: float) -> Callable[[bytes], None]:
         """What takes the answer for keys start to stop."""

@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 from collections import deque
-from typing import Deque, List, Optional, Tuple
 
 from .job import Job
 
@@ -17,7 +16,7 @@ class Signal:
     def __init__(self) -> None:
         self._raised = False
         if hasattr(os, "eventfd"):
-            self._fds: Tuple[int, ...] = (os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),)
+            self._fds: tuple[int, ...] = (os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK),)
         else:
             self._fds = os.pipe()
 
@@ -46,8 +45,8 @@ class Finished:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._jobs: Deque[Job] = deque()
-        self._signal: Optional[Signal] = None
+        self._jobs: deque[Job] = deque()
+        self._signal: Signal | None = None
 
     def add(self, job: Job) -> None:
         with self._lock:
@@ -55,7 +54,7 @@ class Finished:
             if self._signal:
                 self._signal.set(True)
 
-    def poll(self, most: int) -> List[Job]:
+    def poll(self, most: int) -> list[Job]:
         """Takes at most so many jobs."""
         if not self._jobs:
             return []

@@ -5,7 +5,12 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from typing import TYPE_CHECKING, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    NamedTuple,
+    Union,
+)
 
 from .wire import U32_MAX
 
@@ -19,7 +24,7 @@ _PIECE_BYTES = 16
 class Piece(NamedTuple):
     """A part of a block: length bytes at offset of a region."""
 
-    region: "Region"
+    region: Region
     offset: int
     length: int
 
@@ -29,13 +34,13 @@ class Places:
 
     count: int  #: blocks
     pieces: int  #: of each block
-    regions: FrozenSet["Region"]
+    regions: frozenset[Region]
 
     def check(self, count: int, block_bytes: int) -> None:
         """Raises ValueError unless these are places for count blocks of block_bytes."""
         raise NotImplementedError
 
-    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> Optional[bytes]:
+    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> bytes | None:
         """Those from start to stop as a request holds them; None if a region has no handle."""
         raise NotImplementedError
 
@@ -46,7 +51,7 @@ class Rows(Places):
     ``keys_rows + values_rows`` gives blocks of two pieces.
     """
 
-    def __init__(self, columns: Sequence[Tuple["Region", int, "array[int]"]]) -> None:
+    def __init__(self, columns: Sequence[tuple[Region, int, array[int]]]) -> None:
         self._columns = tuple(columns)
         self.count = len(self._columns[0][2])
         self.pieces = len(self._columns)
@@ -54,7 +59,7 @@ class Rows(Places):
         if any(len(offsets) != self.count for _, _, offsets in self._columns):
             raise ValueError("the pieces of a block come from equally many rows")
 
-    def __add__(self, other: "Rows") -> "Rows":
+    def __add__(self, other: Rows) -> Rows:
         return Rows(self._columns + other._columns)
 
     def check(self, count: int, block_bytes: int) -> None:
@@ -64,7 +69,7 @@ class Rows(Places):
         if count and total != block_bytes:
             raise ValueError(f"the pieces of a block have {total} bytes, a block {block_bytes}")
 
-    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> Optional[bytes]:
+    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> bytes | None:
         # A piece is two numbers of 64 bits: region and length, then offset.
         step = 2 * self.pieces
         words = array("Q", bytes(_PIECE_BYTES * self.pieces * (stop - start)))
@@ -101,8 +106,8 @@ class Pieces(Places):
             if total != block_bytes:
                 raise ValueError(f"the pieces of a block have {total} bytes, a block {block_bytes}")
 
-    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> Optional[bytes]:
-        fields: List[int] = []
+    def encode(self, start: int, stop: int, handles: Mapping[object, int]) -> bytes | None:
+        fields: list[int] = []
         for block in self._blocks[start:stop]:
             for region, offset, length in block:
                 handle = handles.get(region)
@@ -112,13 +117,13 @@ class Pieces(Places):
         return _HEAD.pack(self.pieces, 0) + struct.pack("<" + "IIQ" * (len(fields) // 3), *fields)
 
 
-def check_piece(region: "Region", offset: int, length: int) -> None:
+def check_piece(region: Region, offset: int, length: int) -> None:
     """Raises ValueError unless the piece lies within the region."""
     if not (0 < length <= U32_MAX and 0 <= offset <= region.nbytes - length):
         raise ValueError(f"{length} bytes at {offset} do not lie in a region of {region.nbytes} bytes")
 
 
-def rows(region: "Region", indices: Iterable[int], row_bytes: int) -> Rows:
+def rows(region: Region, indices: Iterable[int], row_bytes: int) -> Rows:
     """Row i is row_bytes at i * row_bytes of the region."""
     numbers = indices.tolist() if hasattr(indices, "tolist") else indices
     base = region.base
@@ -139,7 +144,7 @@ def as_places(places: AnyPlaces) -> Places:
     """Places as given: whole, one piece a block, or a list of pieces a block."""
     if isinstance(places, Places):
         return places
-    blocks: List[Sequence[Piece]] = []
+    blocks: list[Sequence[Piece]] = []
     for place in places:
         if len(place) == 3 and isinstance(place[1], int):
             place = (Piece(*place),)

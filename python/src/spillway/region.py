@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from . import mappings, wire
 from .places import Piece, Rows, check_piece, rows
@@ -25,11 +26,19 @@ class Region:
     of a connection: it is registered again by itself.
     """
 
-    def __init__(self, link: "Link", fd: int, base: int, nbytes: int, owner: Any, row_bytes: Optional[int],
-                 put_only: bool) -> None:  # fmt: skip
+    def __init__(
+        self,
+        link: Link,
+        fd: int,
+        base: int,
+        nbytes: int,
+        owner: Any,
+        row_bytes: int | None,
+        put_only: bool,
+    ) -> None:
         self._link = link
         self._fd = fd
-        self._memory: Optional[memoryview] = None
+        self._memory: memoryview | None = None
         self.owner = owner  # what holds the memory, as long as the region lives
         self.base = base  #: where the region begins in its file
         self.nbytes = nbytes
@@ -61,16 +70,16 @@ class Region:
         check_piece(self, offset, length)
         return Piece(self, offset, length)
 
-    def row(self, index: int, row_bytes: Optional[int] = None) -> Piece:
+    def row(self, index: int, row_bytes: int | None = None) -> Piece:
         """Row index as one piece. Rows have row_bytes, or what the region was made with."""
         size = self._row_bytes(row_bytes)
         return self.piece(index * size, size)
 
-    def rows(self, indices: Iterable[int], row_bytes: Optional[int] = None) -> Rows:
+    def rows(self, indices: Iterable[int], row_bytes: int | None = None) -> Rows:
         """One row a block, for a request of many: the fast way to name places."""
         return rows(self, indices, self._row_bytes(row_bytes))
 
-    def _row_bytes(self, row_bytes: Optional[int]) -> int:
+    def _row_bytes(self, row_bytes: int | None) -> int:
         size = row_bytes or self.row_bytes
         if not size:
             raise ValueError("say row_bytes, here or where the region is made")
@@ -101,11 +110,11 @@ class Region:
 
     # What the link registers on every connection.
 
-    def open_request(self) -> Tuple[int, bytes, List[int]]:
+    def open_request(self) -> tuple[int, bytes, list[int]]:
         flags = wire.REGION_PUT_ONLY if self.put_only else 0
         return Type.REGISTER_REGION, wire.register_region(flags, self.base + self.nbytes), [self._fd]
 
-    def opened(self, body: bytes) -> Optional[int]:
+    def opened(self, body: bytes) -> int | None:
         return wire.read_u32(body)
 
     def __str__(self) -> str:
@@ -124,7 +133,7 @@ def memory_file(nbytes: int) -> int:
     return fd
 
 
-def open_memory(obj: Any) -> "tuple[int, int, int]":
+def open_memory(obj: Any) -> tuple[int, int, int]:
     """A descriptor of our own of obj's file, where obj begins in it, and its bytes.
 
     obj is a descriptor, something with ``fileno``, a path, or memory that is a shared

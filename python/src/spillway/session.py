@@ -7,7 +7,8 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Protocol, Sequence, Set, Tuple
+from collections.abc import Sequence
+from typing import Any, Callable, Protocol
 
 from . import wire
 from .job import Job, Pending
@@ -23,13 +24,13 @@ class Entry(Protocol):
     def answer(self, body: bytes) -> bool:
         """The answer is here; True if more comes. Raises ProtocolError if it does not parse."""
 
-    def refused(self, failure: Optional[Failure]) -> None:
+    def refused(self, failure: Failure | None) -> None:
         """The daemon answered an Error, or the request was never sent."""
 
     def unasked(self, type: int, body: bytes) -> bool:
         """Something more about the request; True if yet more comes."""
 
-    def lost(self, sent: bool) -> "Optional[Doubt]":
+    def lost(self, sent: bool) -> Doubt | None:
         """The connection ended. What memory is in doubt by that."""
 
 
@@ -50,7 +51,7 @@ class Call:
 
     def __init__(
         self,
-        pending: "Pending[Any]",
+        pending: Pending[Any],
         take: Callable[[bytes], object] = wire.read_empty,
         complain: Callable[[Failure], object] = lambda failure: None,
     ) -> None:
@@ -63,7 +64,7 @@ class Call:
         self._pending.part_done()
         return False
 
-    def refused(self, failure: Optional[Failure]) -> None:
+    def refused(self, failure: Failure | None) -> None:
         if failure:
             self._complain(failure)
         self._pending.part_done()
@@ -83,8 +84,8 @@ class Session:
 
     def __init__(self, sock: socket.socket, welcome: Welcome, splitter: wire.Splitter) -> None:
         self.welcome = welcome
-        self.handles: Dict[object, int] = {}
-        self.tried: Set[object] = set()  # namespaces and regions asked for
+        self.handles: dict[object, int] = {}
+        self.tried: set[object] = set()  # namespaces and regions asked for
         self.setting_up = False  # one of them is asked for now
         self.heard = time.monotonic()  # when the daemon last said anything
         self.silent = False  # it owed an answer for too long: nothing is asked until it speaks
@@ -93,14 +94,15 @@ class Session:
         splitter.body_bytes_max = welcome.frame_bytes
         self._lock = threading.Lock()  # guards _pending, _ended
         self._send_lock = threading.Lock()  # one frame at a time
-        self._pending: Dict[int, Tuple[int, Entry]] = {}
-        self._sent: Set[int] = set()  # those of which a byte may have left
+        self._pending: dict[int, tuple[int, Entry]] = {}
+        self._sent: set[int] = set()  # those of which a byte may have left
         self._ended = False
         self._numbers = itertools.count(1)
         self._spare = min(8, welcome.requests // 4)
 
-    def request(self, type: int, parts: Sequence[Buffer], entry: Entry, fds: Sequence[int] = (),
-                small: bool = False) -> int:  # fmt: skip
+    def request(
+        self, type: int, parts: Sequence[Buffer], entry: Entry, fds: Sequence[int] = (), small: bool = False
+    ) -> int:
         """Sends a request and returns its number. Where the connection has ended or holds
         as many requests as it may, entry is refused at once and the number is 0. A few
         requests are kept for small ones."""
@@ -178,7 +180,7 @@ class Session:
             self._pending.pop(number, None)
         self._sent.discard(number)
 
-    def close(self) -> List[Doubt]:
+    def close(self) -> list[Doubt]:
         """The connection is over: answers everything that is open. Returns what is in doubt."""
         with self._lock:
             if not self._ended:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional, Set
+from typing import Callable
 
 from . import wire
 from .job import Job
@@ -22,7 +22,7 @@ class Transfer:
         self._count = count
         self._complain = complain
         self._answered = False
-        self._late: Set[int] = set()  # items whose Released is still to come
+        self._late: set[int] = set()  # items whose Released is still to come
 
     def answer(self, body: bytes) -> bool:
         if self._answered:
@@ -44,7 +44,7 @@ class Transfer:
         self._job.items_released(len(items))
         return bool(self._late)
 
-    def refused(self, failure: Optional[Failure]) -> None:
+    def refused(self, failure: Failure | None) -> None:
         if failure:
             self._complain(failure)
         if self._answered:  # an Error after the answer says nothing of the memory
@@ -54,7 +54,7 @@ class Transfer:
             status = Status.BUSY
         self._finish(bytes((status,)) * self._count, 0)
 
-    def lost(self, sent: bool) -> Optional[Doubt]:
+    def lost(self, sent: bool) -> Doubt | None:
         if not self._answered and not sent:
             self.refused(None)
             return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import struct
-from typing import Iterator, List, NamedTuple, Tuple, Union
+from collections.abc import Iterator
+from typing import NamedTuple, Union
 
 Buffer = Union[bytes, bytearray, memoryview]
 
@@ -165,7 +166,7 @@ class Event(NamedTuple):
     kind: EventKind
     namespace: int
     group: int
-    keys: Tuple[bytes, ...]
+    keys: tuple[bytes, ...]
 
 
 def frame(type: int, request: int, *parts: Buffer) -> bytes:
@@ -236,13 +237,13 @@ class Reader:
         except UnicodeDecodeError as err:
             raise ProtocolError(f"a string is not UTF-8: {err}") from None
 
-    def keys(self) -> Tuple[bytes, ...]:
+    def keys(self) -> tuple[bytes, ...]:
         """A list of keys as requests and events hold it."""
         count, width = self.u32(), self.u16()
         self.u16()
         if width > KEY_BYTES_MAX or count * max(width, 3) > len(self._body) - self._at:
             raise ProtocolError(f"{count} keys of {width} bytes do not fit their body")
-        out: List[bytes] = []
+        out: list[bytes] = []
         for _ in range(count):
             key = self.take(width or self.u16())
             if not 1 <= len(key) <= KEY_BYTES_MAX:
@@ -321,8 +322,21 @@ def read_welcome(body: Buffer) -> Welcome:
         raise ProtocolError(f"the daemon speaks version {version}, this client {VERSION}")
     if frame_bytes < HELLO_BYTES_MAX or 0 in (keys, pieces, requests):
         raise ProtocolError("the daemon's limits leave no room for a request")
-    return Welcome(version, features, instance, connection, frame_bytes, keys, pieces, requests,
-                   regions, region_bytes, align, queue, server)  # fmt: skip
+    return Welcome(
+        version,
+        features,
+        instance,
+        connection,
+        frame_bytes,
+        keys,
+        pieces,
+        requests,
+        regions,
+        region_bytes,
+        align,
+        queue,
+        server,
+    )
 
 
 def read_opened(body: Buffer) -> Opened:
@@ -339,8 +353,10 @@ def read_matched(body: Buffer, count: int) -> Matched:
     lease, bitmap = r.u64(), r.take((count + 7) // 8)
     r.end()
     if keys != count or max(prefix, trailing, leased) > count:
-        raise ProtocolError(f"a match of {count} keys answers for {keys}, prefix {prefix}, "
-                            f"trailing {trailing}, leased {leased}")  # fmt: skip
+        raise ProtocolError(
+            f"a match of {count} keys answers for {keys}, prefix {prefix}, "
+            f"trailing {trailing}, leased {leased}"
+        )
     return Matched(prefix, trailing, leased, lease, bitmap)
 
 
@@ -358,7 +374,7 @@ def read_results(body: Buffer, count: int, allowed: bytes) -> Results:
     return Results(micros, statuses)
 
 
-def read_released(body: Buffer) -> Tuple[int, ...]:
+def read_released(body: Buffer) -> tuple[int, ...]:
     """The indices of items whose memory is the client's again."""
     r = Reader(body)
     count = r.u32()
@@ -393,7 +409,7 @@ def read_u32(body: Buffer) -> int:
     return value
 
 
-def read_u64s(body: Buffer, count: int) -> Tuple[int, ...]:
+def read_u64s(body: Buffer, count: int) -> tuple[int, ...]:
     r = Reader(body)
     values = tuple(r.u64() for _ in range(count))
     r.end()
