@@ -5,8 +5,11 @@ import "encoding/binary"
 // Hello is a client's first message.
 type Hello struct {
 	Lowest, Highest uint16 // versions it speaks
-	Client          string // name and version, for logs
-	Token           string // what the daemon wants to see; may be empty
+	// Instance and Connection are of the connection that this one follows, or 0.
+	Instance   [16]byte
+	Connection uint64
+	Client     string // name and version, for logs
+	Token      string // what the daemon wants to see; may be empty
 }
 
 // Append implements Message.
@@ -15,6 +18,8 @@ func (m *Hello) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, m.Lowest)
 	b = binary.LittleEndian.AppendUint16(b, m.Highest)
 	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = append(b, m.Instance[:]...)
+	b = binary.LittleEndian.AppendUint64(b, m.Connection)
 	return appendText(appendText(b, m.Client), m.Token)
 }
 
@@ -27,6 +32,8 @@ func ParseHello(body []byte) (m Hello, err error) {
 	}
 	m.Lowest, m.Highest = r.u16("lowest version"), r.u16("highest version")
 	r.u32("features")
+	copy(m.Instance[:], r.take(16, "instance"))
+	m.Connection = r.u64("connection")
 	m.Client, m.Token = r.text("client"), r.text("token")
 	return m, r.done()
 }
@@ -45,10 +52,11 @@ type Limits struct {
 
 // Welcome answers Hello.
 type Welcome struct {
-	Version  uint16
-	Instance [16]byte // of the daemon's process
-	Limits   Limits
-	Server   string // name and version, for logs
+	Version    uint16
+	Instance   [16]byte // of the daemon's process
+	Connection uint64   // its number within the instance, from 1
+	Limits     Limits
+	Server     string // name and version, for logs
 }
 
 // Append implements Message.
@@ -57,6 +65,7 @@ func (m *Welcome) Append(b []byte) []byte {
 	b = le.AppendUint16(b, m.Version)
 	b = append(b, 0, 0, 0, 0, 0, 0)
 	b = append(b, m.Instance[:]...)
+	b = le.AppendUint64(b, m.Connection)
 	for _, n := range []uint32{m.Limits.FrameBytes, m.Limits.Keys, m.Limits.Pieces, m.Limits.Requests, m.Limits.Regions, 0} {
 		b = le.AppendUint32(b, n)
 	}
@@ -73,6 +82,7 @@ func ParseWelcome(body []byte) (m Welcome, err error) {
 	r.zeros(2, "reserved")
 	r.u32("features")
 	copy(m.Instance[:], r.take(16, "instance"))
+	m.Connection = r.u64("connection")
 	for _, n := range []*uint32{&m.Limits.FrameBytes, &m.Limits.Keys, &m.Limits.Pieces, &m.Limits.Requests, &m.Limits.Regions} {
 		*n = r.u32("limit")
 	}

@@ -50,9 +50,10 @@ var samples = []struct {
 	m    wire.Message
 	hex  string
 }{
-	{"Hello", &wire.Hello{Lowest: 1, Highest: 2, Client: "c", Token: "tt"}, "5350494c4c574159 0100 0200 00000000 0100 63 0200 7474"},
-	{"Welcome", &wire.Welcome{Version: 1, Instance: [16]byte{9}, Limits: wire.Limits{1, 2, 3, 4, 5, 6, 7, 8}, Server: "s"},
-		"0100 0000 00000000 09000000000000000000000000000000 01000000 02000000 03000000 04000000 05000000 00000000 0600000000000000 07000000 0800000000000000 0100 73"},
+	{"Hello", &wire.Hello{Lowest: 1, Highest: 2, Instance: [16]byte{8}, Connection: 3, Client: "c", Token: "tt"},
+		"5350494c4c574159 0100 0200 00000000 08000000000000000000000000000000 0300000000000000 0100 63 0200 7474"},
+	{"Welcome", &wire.Welcome{Version: 1, Instance: [16]byte{9}, Connection: 4, Limits: wire.Limits{1, 2, 3, 4, 5, 6, 7, 8}, Server: "s"},
+		"0100 0000 00000000 09000000000000000000000000000000 0400000000000000 01000000 02000000 03000000 04000000 05000000 00000000 0600000000000000 07000000 0800000000000000 0100 73"},
 	{"Error", &wire.ErrorAnswer{Code: wire.CodeLimit, Text: "t", Remedy: "rr"}, "0600 0100 74 0200 7272"},
 	{"OpenNamespace", &wire.OpenNamespace{Descriptor: []byte("{}"), Token: "t"}, "02000000 7b7d 0100 74"},
 	{"NamespaceOpened", &wire.NamespaceOpened{Namespace: 1, BlockBytes: 4096, ID: [32]byte{7}, Name: "n"},

@@ -7,7 +7,7 @@ import (
 
 // Options describe an arena.
 type Options struct {
-	// Bytes bounds the memory; what is no whole chunk (256 KiB to 16 MiB, by
+	// Bytes bounds the memory; what is no whole unit (256 KiB to 16 MiB, by
 	// size) is left out. At least MinBytes.
 	Bytes int64
 	// Pages is the best kind of pages to ask for; worse ones are taken if the
@@ -23,19 +23,19 @@ const MinBytes = hugePageBytes
 // Arena is private memory of the node, cut into frames. All its memory is taken
 // at the start and never grows. All methods may be called from many goroutines.
 //
-// Chunks of the arena are dealt out to frame sizes on demand: a run of chunks is
+// Units of the arena are dealt out to frame sizes on demand: a slab of units is
 // cut into equal frames and goes back when the last of them is free. So frames
 // of any size lie densely, and no size keeps memory that it does not use. Where
 // frames are held for long, whoever makes room for another size should free
-// those of one run (Frame.Run) first.
+// those of one slab (Frame.Slab) first.
 type Arena struct {
 	memory *memory
 	pinned registrations
 
 	mu     sync.Mutex
-	chunks chunks
-	runs   []run         // by first chunk
-	open   map[int32]int // first run with a free frame, by frame size; none: no key or nowhere
+	units  units
+	slabs  []slab        // by first unit
+	open   map[int32]int // first slab with a free frame, by frame size; none: no key or nowhere
 	frames int           // lent
 	lent   int64         // bytes of them
 	closed bool
@@ -46,7 +46,7 @@ type Arena struct {
 // a worse kind of pages, or memory that could not be locked, is only noted in
 // Facts.
 func New(o Options) (*Arena, error) {
-	size := max(chunkSize(o.Bytes), hugePageBytes)
+	size := max(unitSize(o.Bytes), hugePageBytes)
 	nBytes := o.Bytes / size * size
 	if nBytes < MinBytes {
 		return nil, fmt.Errorf("%w: an arena of %d bytes; give at least %d", ErrSize, o.Bytes, MinBytes)
@@ -55,8 +55,8 @@ func New(o Options) (*Arena, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Arena{memory: m, chunks: newChunks(nBytes), open: make(map[int32]int)}
-	a.runs = make([]run, len(a.chunks.taken))
+	a := &Arena{memory: m, units: newUnits(nBytes), open: make(map[int32]int)}
+	a.slabs = make([]slab, len(a.units.taken))
 	return a, nil
 }
 
@@ -64,14 +64,14 @@ func New(o Options) (*Arena, error) {
 func (a *Arena) Facts() Facts { return a.memory.facts }
 
 // FrameBytesMax is the largest frame that an empty arena has.
-func (a *Arena) FrameBytesMax() int { return int(int64(a.chunks.most()) * a.chunks.sizeBytes) }
+func (a *Arena) FrameBytesMax() int { return int(int64(a.units.most()) * a.units.sizeBytes) }
 
 // Usage says where the memory of an arena is.
 type Usage struct {
 	TotalBytes int64 // of the arena
 	Frames     int   // lent
 	LentBytes  int64 // in those frames
-	FreeBytes  int64 // open to frames of every size, as far as chunks lie together
+	FreeBytes  int64 // open to frames of every size, as far as units lie together
 }
 
 // Usage is a snapshot. What is neither lent nor free is free for frames of the
@@ -79,7 +79,7 @@ type Usage struct {
 func (a *Arena) Usage() Usage {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return Usage{TotalBytes: a.memory.facts.Bytes, Frames: a.frames, LentBytes: a.lent, FreeBytes: int64(a.chunks.free) * a.chunks.sizeBytes}
+	return Usage{TotalBytes: a.memory.facts.Bytes, Frames: a.frames, LentBytes: a.lent, FreeBytes: int64(a.units.free) * a.units.sizeBytes}
 }
 
 // Register makes all of the arena's memory known to r, in pieces of at most
@@ -113,10 +113,10 @@ func (a *Arena) Close() error {
 	if a.frames > 0 {
 		return &LeakError{a.frames, a.lent}
 	}
-	if a.runs == nil {
+	if a.slabs == nil {
 		return ErrClosed
 	}
-	a.runs = nil
+	a.slabs = nil
 	a.pinned.close()
 	a.memory.close()
 	return nil

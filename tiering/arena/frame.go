@@ -12,8 +12,8 @@ type Frame struct {
 	offset     int64 // in the arena
 	nBytes     int32 // asked for
 	sizeBytes  int32 // taken
-	run        int32
-	slot       int32
+	slab       int32
+	index      int32
 	generation uint32
 }
 
@@ -34,19 +34,19 @@ func (a *Arena) Get(nBytes int) (Frame, error) {
 	first, ok := a.open[size]
 	if !ok || first == nowhere {
 		var err error
-		if first, err = a.startRunLocked(size); err != nil {
+		if first, err = a.startSlabLocked(size); err != nil {
 			return Frame{}, err
 		}
 	}
-	slot := a.popLocked(first)
+	index := a.popLocked(first)
 	a.frames++
 	a.lent += int64(size)
-	state := &a.runs[first].records[slot].state
+	state := &a.slabs[first].records[index].state
 	free := state.Load()
 	state.Store(free + 1)
 	return Frame{
-		arena: a, offset: int64(first)*a.chunks.sizeBytes + int64(slot)*int64(size),
-		nBytes: int32(nBytes), sizeBytes: size, run: int32(first), slot: slot, generation: uint32(free >> 32),
+		arena: a, offset: int64(first)*a.units.sizeBytes + int64(index)*int64(size),
+		nBytes: int32(nBytes), sizeBytes: size, slab: int32(first), index: index, generation: uint32(free >> 32),
 	}, nil
 }
 
@@ -55,7 +55,7 @@ func (f Frame) record() *record {
 	if f.arena == nil {
 		panic("arena: no frame")
 	}
-	return &f.arena.runs[f.run].records[f.slot]
+	return &f.arena.slabs[f.slab].records[f.index]
 }
 
 func (f Frame) check(state uint64) {
@@ -74,9 +74,9 @@ func (f Frame) Bytes() []byte {
 // Valid reports whether f is a frame at all, not the zero Frame.
 func (f Frame) Valid() bool { return f.arena != nil }
 
-// Run numbers the part of the arena that the frame lies in. That part is open to
+// Slab numbers the part of the arena that the frame lies in. That part is open to
 // frames of other sizes again when all frames with this number have gone back.
-func (f Frame) Run() int { return int(f.run) }
+func (f Frame) Slab() int { return int(f.slab) }
 
 // Retain adds a reference, which wants a Release of its own.
 func (f Frame) Retain() {
@@ -117,5 +117,5 @@ func (a *Arena) back(f Frame) {
 	defer a.mu.Unlock()
 	a.frames--
 	a.lent -= int64(f.sizeBytes)
-	a.pushLocked(int(f.run), f.slot)
+	a.pushLocked(int(f.slab), f.index)
 }

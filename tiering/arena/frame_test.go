@@ -59,7 +59,7 @@ func TestReferences(t *testing.T) {
 	mustPanic(t, "bytes of a stale frame", func() { f.Bytes() })
 	again.Bytes()[0] = 2
 	again.Release()
-	other := get(t, a, 4096) // the same chunk, other frames
+	other := get(t, a, 4096) // the same unit, other frames
 	mustPanic(t, "stale after another size", f.Release)
 	other.Release()
 	mustPanic(t, "no frame", Frame{}.Release)
@@ -95,22 +95,22 @@ func TestDense(t *testing.T) {
 	}
 }
 
-// TestRunsComeFree: to free the frames of one run makes room for another size.
-func TestRunsComeFree(t *testing.T) {
+// TestSlabsComeFree: to free the frames of one slab makes room for another size.
+func TestSlabsComeFree(t *testing.T) {
 	a := small(t, 4<<20)
-	byRun := map[int][]Frame{}
+	bySlab := map[int][]Frame{}
 	for {
 		f, err := a.Get(4096)
 		if err != nil {
 			break
 		}
-		byRun[f.Run()] = append(byRun[f.Run()], f)
+		bySlab[f.Slab()] = append(bySlab[f.Slab()], f)
 	}
 	if _, err := a.Get(64 << 10); err != ErrFull {
 		t.Fatalf("got %v", err)
 	}
 	first := true
-	for _, frames := range byRun {
+	for _, frames := range bySlab {
 		for _, f := range frames {
 			f.Release()
 		}
@@ -121,9 +121,9 @@ func TestRunsComeFree(t *testing.T) {
 	}
 }
 
-// TestEmptierRunsDrain: with releases at random and new frames wanted, the
-// emptier runs become free by themselves.
-func TestEmptierRunsDrain(t *testing.T) {
+// TestEmptierSlabsDrain: with releases at random and new frames wanted, the
+// emptier slabs become free by themselves.
+func TestEmptierSlabsDrain(t *testing.T) {
 	a := small(t, 64<<20)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var frames []Frame
@@ -212,7 +212,7 @@ func TestAgainstModel(t *testing.T) {
 
 func TestGetAllocatesNothing(t *testing.T) {
 	a := small(t, 64<<20)
-	for _, nBytes := range []int{4096, 1 << 20, 9 << 20} { // each ends its run with its release
+	for _, nBytes := range []int{4096, 1 << 20, 9 << 20} { // each ends its slab with its release
 		if n := testing.AllocsPerRun(100, func() {
 			f, err := a.Get(nBytes)
 			if err != nil {

@@ -14,7 +14,10 @@ type Shared struct {
 	memory *memory
 }
 
-// NewShared makes memory of nBytes, rounded up to 2 MiB, of the best kind of
+// SharedUnitBytes is what the size of a Shared is rounded up to.
+const SharedUnitBytes = hugePageBytes
+
+// NewShared makes memory of nBytes, rounded up to SharedUnitBytes, of the best kind of
 // pages that the machine grants. name says whose it is, in /proc/PID/maps.
 func NewShared(name string, nBytes int64) (*Shared, error) {
 	if nBytes <= 0 || nBytes > math.MaxInt64-hugePageBytes {

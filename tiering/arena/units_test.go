@@ -6,43 +6,43 @@ import "testing"
 func TestBorders(t *testing.T) {
 	for _, total := range []int64{3 << 30, 5<<30 + 16<<20, 64 << 30} {
 		for _, frameBytes := range []int64{4096, 5 << 20, 9 << 20, 33 << 20, 64 << 20, 700 << 20, 1 << 30} {
-			c := newChunks(total)
+			c := newUnits(total)
 			least, best := c.lengths(frameBytes)
 			if least > best || int64(least)*c.sizeBytes < frameBytes || best > c.most() {
-				t.Fatalf("%d bytes: runs of %d to %d chunks", frameBytes, least, best)
+				t.Fatalf("%d bytes: slabs of %d to %d units", frameBytes, least, best)
 			}
-			runs := 0
+			slabs := 0
 			for {
 				first := c.take(best)
 				if first < 0 {
 					break
 				}
-				runs++
+				slabs++
 				start, end := int64(first)*c.sizeBytes, int64(first+best)*c.sizeBytes
 				if end > total || start/borderBytes != (end-1)/borderBytes {
-					t.Fatalf("a run from %d to %d", start, end)
+					t.Fatalf("a slab from %d to %d", start, end)
 				}
 			}
-			if want := int(total/borderBytes) * (c.perBorder / best); runs < want {
-				t.Errorf("%d runs of %d chunks in %d bytes, want %d", runs, best, total, want)
+			if want := int(total/borderBytes) * (c.perBorder / best); slabs < want {
+				t.Errorf("%d slabs of %d units in %d bytes, want %d", slabs, best, total, want)
 			}
 		}
 	}
 }
 
-func TestChunkSize(t *testing.T) {
+func TestUnitSize(t *testing.T) {
 	for total, want := range map[int64]int64{2 << 20: 256 << 10, 1 << 30: 2 << 20, 64 << 30: 16 << 20, 1 << 40: 16 << 20} {
-		if got := chunkSize(total); got != want || borderBytes%got != 0 {
+		if got := unitSize(total); got != want || borderBytes%got != 0 {
 			t.Errorf("%d: %d, want %d", total, got, want)
 		}
 	}
 }
 
-// TestShorterRun: where no long run is free a shorter one serves.
-func TestShorterRun(t *testing.T) {
-	a := small(t, 4<<20) // 16 chunks
+// TestShorterSlab: where no long slab is free a shorter one serves.
+func TestShorterSlab(t *testing.T) {
+	a := small(t, 4<<20) // 16 units
 	const nBytes = 290 << 10
-	if least, best := a.chunks.lengths(nBytes); least >= best {
+	if least, best := a.units.lengths(nBytes); least >= best {
 		t.Fatalf("%d, %d", least, best)
 	}
 	var held []Frame

@@ -10,47 +10,47 @@ const (
 	// registered memory, which are multiples, never cut a frame.
 	borderBytes = 1 << 30
 
-	chunkBytesMin = 256 << 10
-	chunkBytesMax = 16 << 20
-	chunksWanted  = 512
-	wasteShare    = 8 // at most 1/8 of a run lies behind its last frame
+	unitBytesMin = 256 << 10
+	unitBytesMax = 16 << 20
+	unitsWanted  = 512
+	wasteShare   = 8 // at most 1/8 of a slab lies behind its last frame
 )
 
-// chunkSize is the unit in which an arena of totalBytes is dealt out to frame
+// unitSize is the unit in which an arena of totalBytes is dealt out to frame
 // sizes: a power of two.
-func chunkSize(totalBytes int64) int64 {
-	size := int64(chunkBytesMin)
-	for size < chunkBytesMax && totalBytes/size > chunksWanted {
+func unitSize(totalBytes int64) int64 {
+	size := int64(unitBytesMin)
+	for size < unitBytesMax && totalBytes/size > unitsWanted {
 		size *= 2
 	}
 	return size
 }
 
-// chunks knows which chunks of an arena belong to a run.
-type chunks struct {
+// units knows which units of an arena belong to a slab.
+type units struct {
 	sizeBytes int64
 	perBorder int
-	taken     []byte // 1: belongs to a run
+	taken     []byte // 1: belongs to a slab
 	free      int
 }
 
-func newChunks(totalBytes int64) chunks {
-	size := chunkSize(totalBytes)
+func newUnits(totalBytes int64) units {
+	size := unitSize(totalBytes)
 	n := int(totalBytes / size)
-	return chunks{sizeBytes: size, perBorder: int(borderBytes / size), taken: make([]byte, n), free: n}
+	return units{sizeBytes: size, perBorder: int(borderBytes / size), taken: make([]byte, n), free: n}
 }
 
-// most is the length of the longest run there can be.
-func (c *chunks) most() int { return min(c.perBorder, len(c.taken)) }
+// most is the length of the longest slab there can be.
+func (c *units) most() int { return min(c.perBorder, len(c.taken)) }
 
-// lengths are the shortest run that holds a frame, and the one to take: the
+// lengths are the shortest slab that holds a frame, and the one to take: the
 // shortest that wastes little.
-func (c *chunks) lengths(frameBytes int64) (least, best int) {
+func (c *units) lengths(frameBytes int64) (least, best int) {
 	least = int((frameBytes + c.sizeBytes - 1) / c.sizeBytes)
 	best, bestShare := least, 1.0
 	for n := least; n <= min(wasteShare*least, c.most()); n++ {
-		run := int64(n) * c.sizeBytes
-		share := float64(run%frameBytes) / float64(run)
+		slab := int64(n) * c.sizeBytes
+		share := float64(slab%frameBytes) / float64(slab)
 		if share < bestShare {
 			best, bestShare = n, share
 		}
@@ -61,9 +61,9 @@ func (c *chunks) lengths(frameBytes int64) (least, best int) {
 	return least, best
 }
 
-// take finds n free chunks in a row that do not cross a border, and takes them;
+// take finds n free units in a row that do not cross a border, and takes them;
 // -1 if there are none.
-func (c *chunks) take(n int) int {
+func (c *units) take(n int) int {
 	if c.free < n {
 		return -1
 	}
@@ -91,13 +91,13 @@ func (c *chunks) take(n int) int {
 	return -1
 }
 
-// give returns chunks that take took.
-func (c *chunks) give(first, n int) {
+// give returns units that take took.
+func (c *units) give(first, n int) {
 	c.set(first, n, 0)
 	c.free += n
 }
 
-func (c *chunks) set(first, n int, to byte) {
+func (c *units) set(first, n int, to byte) {
 	for i := range n {
 		c.taken[first+i] = to
 	}
