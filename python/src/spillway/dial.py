@@ -6,9 +6,10 @@ import socket
 import struct
 import time
 
-from . import wire
+from . import frames, wire
+from .frames import HELLO_BYTES_MAX, ProtocolError
 from .session import Session
-from .wire import ANSWER, HELLO_BYTES_MAX, ProtocolError, Type
+from .wire import ANSWER, Type
 
 _SEND_BUFFER_BYTES = 4 << 20  # asked for; the system gives what it allows
 
@@ -29,10 +30,10 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
         _set_timeout(sock, socket.SO_RCVTIMEO, timeout)
         sock.connect(path)
         try:
-            sock.sendall(wire.frame(Type.HELLO, 1, hello))
+            sock.sendall(frames.frame(Type.HELLO, 1, hello))
         except BrokenPipeError:
             pass  # turned away already; why, is there to be read
-        splitter = wire.Splitter()
+        splitter = frames.Splitter()
         welcome = _read_welcome(sock, splitter, time.monotonic() + timeout)
         _set_timeout(sock, socket.SO_RCVTIMEO, 0)
         return Session(sock, welcome, splitter)
@@ -41,8 +42,8 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
         raise
 
 
-def _read_welcome(sock: socket.socket, splitter: wire.Splitter, until: float) -> wire.Welcome:
-    frames: list[wire.Frame] = []
+def _read_welcome(sock: socket.socket, splitter: frames.Splitter, until: float) -> wire.Welcome:
+    frames: list[frames.Frame] = []
     while not frames:
         if time.monotonic() > until:
             raise TimeoutError("the daemon's Welcome does not come to its end")
