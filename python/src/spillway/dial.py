@@ -43,19 +43,19 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
 
 
 def _read_welcome(sock: socket.socket, splitter: frames.Splitter, until: float) -> wire.Welcome:
-    frames: list[frames.Frame] = []
-    while not frames:
+    came: list[frames.Frame] = []
+    while not came:
         if time.monotonic() > until:
             raise TimeoutError("the daemon's Welcome does not come to its end")
         data = sock.recv(HELLO_BYTES_MAX)
         if not data:
             raise ProtocolError("the daemon hung up before its Welcome")
-        frames = list(splitter.feed(data))
-    first = frames[0]
+        came = list(splitter.feed(data))
+    first = came[0]
     if first.type == Type.ERROR:
         failure = wire.read_failure(first.body)
         raise Denied(f"{failure.text}; {failure.remedy}" if failure.remedy else failure.text)
-    if first.type != Type.HELLO | ANSWER or first.request != 1 or len(frames) != 1:
+    if first.type != Type.HELLO | ANSWER or first.request != 1 or len(came) != 1:
         raise ProtocolError(f"a frame of type {first.type:#x} in place of a Welcome")
     return wire.read_welcome(first.body)
 

@@ -153,32 +153,6 @@ class Event(NamedTuple):
     keys: tuple[bytes, ...]
 
 
-def string(self) -> str:
-        try:
-            return self.take(self.u16()).decode()
-        except UnicodeDecodeError as err:
-            raise ProtocolError(f"a string is not UTF-8: {err}") from None
-
-    def keys(self) -> tuple[bytes, ...]:
-        """A list of keys as requests and events hold it."""
-        count, width = self.u32(), self.u16()
-        self.u16()
-        if width > KEY_BYTES_MAX or count * max(width, 3) > len(self._body) - self._at:
-            raise ProtocolError(f"{count} keys of {width} bytes do not fit their body")
-        out: list[bytes] = []
-        for _ in range(count):
-            key = self.take(width or self.u16())
-            if not 1 <= len(key) <= KEY_BYTES_MAX:
-                raise ProtocolError(f"a key of {len(key)} bytes")
-            out.append(key)
-        return tuple(out)
-
-    def end(self) -> None:
-        """Says that nothing may be left."""
-        if self._at != len(self._body):
-            raise ProtocolError(f"{len(self._body) - self._at} bytes too many in a body")
-
-
 def string(text: str) -> bytes:
     """A length and that many bytes of UTF-8."""
     data = text.encode()
