@@ -97,7 +97,7 @@ class Reader:
         """A list of keys as requests and events hold it."""
         count, width = self.u32(), self.u16()
         self.u16()
-        if width > KEY_BYTES_MAX or count * max(width, 3) > len(self._body) - self._at:
+        if width > KEY_BYTES_MAX or count * (width or 3) > len(self._body) - self._at:
             raise ProtocolError(f"{count} keys of {width} bytes do not fit their body")
         out: list[bytes] = []
         for _ in range(count):

@@ -100,18 +100,19 @@ class Link:
         more is asked of it until it speaks."""
         until = math.inf if limit is None else time.monotonic() + limit
         step = self.call_timeout / 2
-        asked = False
+        asked = math.inf  # when
         while True:
             began = time.monotonic()
             yield max(0.0, min(step, until - began))
             now = time.monotonic()
             session = self.session
-            if session and session.heard < began and now - began > 0.9 * step:
-                if asked:
+            if session and now - began > 0.9 * step:
+                if session.heard < asked < began:
                     session.silent = True
                     return
-                asked = True
-                session.ask(Type.PING, b"")
+                if session.heard < began:
+                    asked = time.monotonic()
+                    session.ask(Type.PING, b"")
             if now >= until:
                 return
 
