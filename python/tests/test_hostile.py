@@ -542,6 +542,45 @@ class Bounds(Rig):
         self.assertIs(self.client.namespace(Descriptor("other", 4096)), other)
 
 
+class Subscriptions(Rig):
+    def event(self, sequence: int, kind: int = 1) -> bytes:
+        return struct.pack("<QBxxxIIIHH2s", sequence, kind, 1, 0, 1, 2, 0, b"ab")
+
+    def test_events(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.greet()
+            asked = peer.later()
+            self.assertEqual(asked.body, struct.pack("<IIQ", 1, 0, 7))
+            peer.answer(asked, struct.pack("<QQ", 5, 9))
+            for sequence in range(7, 12):
+                peer.send(Type.EVENT, asked.request, self.event(sequence))
+            again = peer.later()
+            peer.answer(again, struct.pack("<QQ", 5, 12))
+            for sequence in range(20):
+                peer.send(Type.EVENT, again.request, self.event(sequence))
+            while True:
+                good(peer, peer.later())
+
+        self.rig(script)
+        events = self.space.events(7)
+        self.assertTrue(events.wait(PATIENCE))
+        self.assertEqual((events.oldest, events.next), (5, 9))
+        for sequence in range(7, 12):
+            event = events.get(PATIENCE)
+            assert event is not None
+            self.assertEqual((event.sequence, event.kind, event.keys), (sequence, 1, (b"ab",)))
+        self.assertIsNone(events.get(0.01))
+        slow = self.space.events(buffered=4)
+        eventually("too many", lambda: slow.over)
+        self.assertEqual([event.sequence for event in slow][:4], [0, 1, 2, 3])
+        self.assertEqual(self.space.match(KEYS).prefix, 16)  # the connection goes on
+        session = self.client.link.session
+        assert session is not None
+        session.end()
+        self.assertEqual([event.kind.name for event in events], ["LOST"])
+        events.close()
+
+
 class Threads(Rig):
     def test_many_threads_and_reconnects(self) -> None:
         """Threads call while the connection breaks again and again: every job ends."""

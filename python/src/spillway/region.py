@@ -52,8 +52,12 @@ class Region:
 
     @property
     def memory(self) -> memoryview:
-        """The region's bytes, writable. They stay readable after ``close``."""
+        """The region's bytes, writable. They stay the caller's after ``close``; ask for them before."""
+        if self._memory is None and _is_buffer(self.owner):
+            self._memory = memoryview(self.owner).cast("B")
         if self._memory is None:
+            if self._fd < 0:
+                raise ValueError("the region is closed")
             start = self.base // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             whole = mmap.mmap(self._fd, self.base - start + self.nbytes, offset=start)
             self._memory = memoryview(whole)[self.base - start :]
