@@ -576,6 +576,7 @@ class Subscriptions(Rig):
         self.assertEqual(self.space.match(KEYS).prefix, 16)  # the connection goes on
         session = self.client.link.session
         assert session is not None
+        eventually("it is forgotten", lambda: len(session._pending) == 1)
         session.end()
         self.assertEqual([event.kind.name for event in events], ["LOST"])
         events.close()

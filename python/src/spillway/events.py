@@ -35,6 +35,8 @@ class Events:
             self.lost(False)
         else:
             self._number = session.request(Type.EVENTS, [wire.events(namespace, since)], self)
+            if self._over:  # the reader was faster
+                self.close()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the daemon has confirmed the subscription; False if it has not."""
@@ -65,9 +67,10 @@ class Events:
 
     def close(self) -> None:
         """Ends the subscription."""
-        if self._session and self._number:
-            self._session.cancel(self._number)
         self.lost(True)
+        number, self._number = self._number, 0
+        if self._session and number:
+            self._session.unsubscribe(number)
 
     # Called by the reader.
 

@@ -167,6 +167,8 @@ class Session:
                 self._forget(frame.request)
                 entry.refused(failure)
             return
+        if entry is None and frame.type == Type.EVENT:
+            return  # of a subscription that has just ended
         if entry is None:
             raise ProtocolError(f"a frame of type {frame.type:#x} for no request ({frame.request})")
         if frame.type == type | ANSWER:
@@ -215,6 +217,11 @@ class Session:
         """Cancels a request if it is still open."""
         if number in self._pending:
             self.ask(Type.CANCEL, wire.u64(number))
+
+    def unsubscribe(self, number: int) -> None:
+        """Ends a subscription."""
+        call = Call(Pending(1, None), lambda body: self._forget(number))
+        self.request(Type.CANCEL, [wire.u64(number)], call, small=True)
 
 
 def _shut(sock: socket.socket) -> None:
