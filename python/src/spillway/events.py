@@ -105,3 +105,7 @@ class Events:
             self._over = True
             self._change.notify_all()
         self._begun.bring()
+
+    def orphaned(self) -> None:
+        self._change = threading.Condition()
+        self._over = True

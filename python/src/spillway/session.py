@@ -34,6 +34,10 @@ class Entry(Protocol):
     def lost(self, sent: bool) -> Doubt | None:
         """The connection ended. What memory is in doubt by that."""
 
+    def orphaned(self) -> None:
+        """In the child of a fork, whose parent gets the answer. May take no lock: a thread
+        that is not here any more may hold it."""
+
 
 class Doubt:
     """Items of a job that a connection was lost with: it may still move their bytes."""
@@ -75,6 +79,9 @@ class Call:
 
     def lost(self, sent: bool) -> None:
         self._pending.part_done()
+
+    def orphaned(self) -> None:
+        self._pending.answered.come = True
 
 
 class Session:
@@ -203,7 +210,7 @@ class Session:
         self._ended = True
         self._sock.close()
         for _, entry in self._pending.values():
-            entry.lost(True)
+            entry.orphaned()
 
     def ask(self, type: int, body: bytes) -> None:
         """Sends a request whose answer matters to nobody."""
