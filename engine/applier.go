@@ -170,8 +170,8 @@ func (a *applier) applyAll(s *Store, records []appliedRecord) error {
 		return err
 	}
 	a.applied = last
-	a.reached.Store(last)
 	events.send()
+	a.reached.Store(last)
 	if planted.Active(planted.TrimEarly) {
 		s.wal.Trim(wal.Position(last))
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -19,8 +20,9 @@ const (
 )
 
 // Event is something that happened to a block. Events come in the order of the log,
-// some moments after the fact, and a block that a rebuild could not name comes without
-// key bytes.
+// some moments after the fact. Whoever applies all of them to a set of keys ends with
+// the keys that are here; one may say again what was said before. A block that a
+// rebuild could not name comes without key bytes.
 type Event struct {
 	Kind      EventKind
 	Namespace *Namespace
@@ -88,26 +90,29 @@ func (e *eventBatch) add(payload []byte) {
 	}
 }
 
-// removed tells of the puts of an ID at positions first to last that are still known.
+// removed tells that the puts of an ID at positions first to last are gone, if there
+// were any and no later one is there: the log may have that before.
 func (e *eventBatch) removed(ns, incarnation uint32, id table.ID, first, last uint64) {
-	if first == last {
-		value, closer, err := e.b.Get(appendIndexKey(nil, ns, incarnation, id, last))
-		if err != nil {
-			return // not found: told before; anything else the applier will meet too
-		}
-		e.tellValue(ns, value)
-		_ = closer.Close()
-		return
-	}
 	it, err := e.b.NewIter(&pebble.IterOptions{LowerBound: appendIndexKey(nil, ns, incarnation, id, first),
-		UpperBound: appendIndexKey(nil, ns, incarnation, id, last+1)})
+		UpperBound: appendIndexKey(nil, ns, incarnation, id, math.MaxUint64)})
 	if err != nil {
-		return
+		return // the applier will meet it too
 	}
+	defer it.Close()
+	var value []byte
 	for ok := it.First(); ok; ok = it.Next() {
-		e.tellValue(ns, it.Value())
+		entry, err := decodeIndexEntry(it.Key(), it.Value())
+		if err != nil {
+			continue
+		}
+		if entry.position > last {
+			return
+		}
+		value = append(value[:0], it.Value()...)
 	}
-	_ = it.Close()
+	if value != nil {
+		e.tellValue(ns, value)
+	}
 }
 
 // tellValue tells of the removal of an index entry.
