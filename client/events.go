@@ -129,7 +129,8 @@ func (l *link) takeEventLocked(c *call, body []byte) error {
 	return nil
 }
 
-// forget cancels a subscription. Its number stays taken: events may be under way.
+// forget cancels a subscription. Its number stays taken until the daemon says that
+// no event is under way any more.
 func (l *link) forget(c *call, cause error) {
 	l.mu.Lock()
 	if c.events != nil {
@@ -137,7 +138,16 @@ func (l *link) forget(c *call, cause error) {
 	}
 	number := l.numberLocked(c)
 	l.mu.Unlock()
-	if number != 0 {
-		l.start(wire.TypeCancel, wire.Wide(number), nil)
+	if number == 0 {
+		return
 	}
+	cancel := l.start(wire.TypeCancel, wire.Wide(number), nil)
+	go func() { // no event follows the answer; the end of the link answers too
+		<-cancel.answered
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.waiting != nil && cancel.err == nil {
+			delete(l.waiting, number)
+		}
+	}()
 }

@@ -190,7 +190,13 @@ func (c *conn) atOnce(h wire.Header, body []byte) error {
 	case wire.TypeCancel:
 		var number wire.Wide
 		if number, malformed = wire.ParseWide(body); malformed == nil {
-			c.cancel(uint64(number))
+			if events := c.cancel(uint64(number)); events != nil {
+				go func() { // ends at once, see subscribe
+					<-events.done
+					q.answer(nil)
+				}()
+				return nil
+			}
 		}
 	case wire.TypePing:
 		m = wire.Raw(body)
@@ -206,13 +212,20 @@ func (c *conn) atOnce(h wire.Header, body []byte) error {
 	return nil
 }
 
-func (c *conn) cancel(number uint64) {
+// cancel gives a request up. It returns a subscription, whose end the answer has to
+// wait for.
+func (c *conn) cancel(number uint64) (events *request) {
 	c.mu.Lock()
 	q := c.requests[number]
 	c.mu.Unlock()
-	if q != nil {
-		q.giveUp()
+	if q == nil {
+		return nil
 	}
+	q.giveUp()
+	if q.kind == wire.TypeEvents {
+		return q
+	}
+	return nil
 }
 
 // openNamespace opens a namespace for this connection.
