@@ -30,10 +30,10 @@ type Node struct {
 	counters counters
 	events   eventLog
 
-	opening sync.Mutex // guards spaces, and is held while one is opened
-	spaces  map[[32]byte]*space
+	opening sync.Mutex // held while a namespace is opened, drive and all
 
 	mu        sync.Mutex
+	spaces    map[[32]byte]*space // written under opening too
 	conns     map[*conn]struct{}
 	listeners map[*net.UnixListener]struct{}
 	closing   bool

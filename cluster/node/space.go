@@ -83,9 +83,12 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrConfig, err)
 	}
+	if s := n.openedSpace(id); s != nil {
+		return s, nil
+	}
 	n.opening.Lock() // stores write their file when a namespace is new
 	defer n.opening.Unlock()
-	if s := n.spaces[id]; s != nil {
+	if s := n.openedSpace(id); s != nil {
 		return s, nil
 	}
 	s := &space{id: id, name: d.Name, blockBytes: d.BlockBytes, rule: rule}
@@ -107,8 +110,16 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 		n.events.spaces[s.parts[i].ns] = s
 	}
 	n.events.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.spaces[id] = s
 	return s, nil
+}
+
+func (n *Node) openedSpace(id [32]byte) *space {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.spaces[id]
 }
 
 // drop drops the namespace on every store.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/hex"
+	"maps"
 	"slices"
 	"time"
 
@@ -78,11 +79,12 @@ func (n *Node) Stat() Stat {
 		Accepted: n.counters.connections.Load(), Refused: n.counters.refused.Load(), Malformed: n.counters.malformed.Load(),
 		Requests: n.counters.requests.Load(), Limited: n.counters.limited.Load(), Faults: n.counters.faults.Load(),
 		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load()}
-	n.opening.Lock()
-	for _, s := range n.spaces {
+	n.mu.Lock()
+	spaces := slices.Collect(maps.Values(n.spaces))
+	n.mu.Unlock()
+	for _, s := range spaces {
 		st.Spaces = append(st.Spaces, s.stat())
 	}
-	n.opening.Unlock()
 	slices.SortFunc(st.Spaces, func(a, b SpaceStat) int { return slices.Compare([]byte(a.Name+a.ID), []byte(b.Name+b.ID)) })
 	for i, d := range n.drives {
 		st.Drives = append(st.Drives, d.stat())
