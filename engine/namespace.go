@@ -41,7 +41,6 @@ func (s *Store) newNamespace(r namespaceRecord) (*Namespace, error) {
 	ns := &Namespace{s: s, number: r.Number, nsID: id, descriptor: r.Descriptor,
 		incarnation: r.Incarnation, quotaBytes: r.QuotaBytes}
 	ns.slotBytes, ns.slots = s.layout.shape(r.Descriptor.BlockBytes)
-	ns.policy = s.opts.NewPolicy(s.table.Max())
 	return ns, nil
 }
 
@@ -86,9 +85,14 @@ func (s *Store) Namespace(d Descriptor) (*Namespace, error) {
 	}
 	s.mu.Lock()
 	s.file = next
-	s.namespaces = append(s.namespaces, ns)
+	s.addNamespaceLocked(ns)
 	s.mu.Unlock()
 	return ns, nil
+}
+
+func (s *Store) addNamespaceLocked(ns *Namespace) {
+	ns.policy = s.policies.New()
+	s.namespaces = append(s.namespaces, ns)
 }
 
 func (s *Store) checkNamespace(d Descriptor, have int) error {
@@ -204,7 +208,7 @@ func (ns *Namespace) Drop() error {
 		s.fail(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
 		return err
 	}
-	evict.Free(ns.endDrop(old, next, s.opts.NewPolicy(s.table.Max())))
+	ns.endDrop(old, next)
 	return s.unlinkRemovals()
 }
 
@@ -228,21 +232,19 @@ func (ns *Namespace) beginDrop() (old uint32) {
 }
 
 // endDrop opens the namespace under the incarnation that is now on disk, with a
-// fresh policy, and returns the one it had: the memory of that is of the size that
-// the namespace once was.
-func (ns *Namespace) endDrop(old uint32, file storeFile, fresh evict.Policy) (used evict.Policy) {
+// policy that knows nothing of the old one.
+func (ns *Namespace) endDrop(old uint32, file storeFile) {
 	s := ns.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.file = file
 	ns.dropping = false
-	used, ns.policy = ns.policy, fresh
+	ns.policy = s.policies.New()
 	// The record only cleans the index; the store file is what counts.
 	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
 		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
 	}
 	s.wakeLocked()
-	return used
 }
 
 // wakeUnlock ends a locked section in which waiters' conditions changed.

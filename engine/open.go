@@ -126,6 +126,11 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 	if s.table, err = table.New(blocksMax); err != nil {
 		return err
 	}
+	policies, err := s.opts.Policy(blocksMax)
+	if err != nil {
+		return fmt.Errorf("eviction order: %w", err)
+	}
+	s.policies = policies
 	if s.recent, err = newRecentKeys(blocksMax); err != nil {
 		return err
 	}
@@ -137,7 +142,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		if err != nil {
 			return err
 		}
-		s.namespaces = append(s.namespaces, ns)
+		s.addNamespaceLocked(ns) // nobody else is here yet
 	}
 	if s.resized { // not before: a capacity that is refused must leave no trace
 		if err := writeStoreFile(s.dev, &s.file); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/table"
 	"github.com/spillway-kv/spillway/wal"
@@ -49,6 +50,7 @@ type Store struct {
 	wal        *wal.Log
 	id         [16]byte
 	layout     layout
+	policies   evict.Factory // of all namespaces; guarded by mu after Open
 	started    time.Time
 	// transfersMax leaves room in the device's queue for what is no block transfer.
 	transfersMax int
