@@ -23,12 +23,12 @@ type Namespace struct {
 	dropping      bool
 	quotaBytes    int64
 	segments      []*segment
-	sums          slotSums // of segments
-	coming        int      // segments being made
-	open          *segment // the one that takes new blocks
+	sums          slotSums   // of segments
+	leaving       []*segment // those that go; not among segments any more
+	coming        int        // segments being made
+	open          *segment   // the one that takes new blocks
 	policy        evict.Policy
-	blocks        int // present and writing
-	leased        int // blocks under at least one lease
+	passed        int // victims in a row that could not go
 	freeing       []freeItem
 	freeingPlaces []Place // parallel to freeing
 }
@@ -173,8 +173,8 @@ func (ns *Namespace) SetQuota(bytes int64) error {
 	s.mu.Lock()
 	s.file = next
 	ns.quotaBytes = bytes
-	ns.trimToQuotaLocked()
 	s.mu.Unlock()
+	ns.trimToQuota()
 	return s.unlinkRemovals()
 }
 
@@ -213,21 +213,19 @@ func (ns *Namespace) Drop() error {
 }
 
 // beginDrop makes the namespace empty and closed to puts. From the first moment on
-// nothing of it is answered; its segments go one by one, so that others get their
-// turns.
+// nothing of it is answered; its blocks go piece by piece.
 func (ns *Namespace) beginDrop() (old uint32) {
 	s := ns.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	ns.dropping = true
 	old = ns.incarnation
 	ns.incarnation++
 	ns.freeing, ns.freeingPlaces = nil, nil
 	for len(ns.segments) > 0 {
-		s.detachSegmentLocked(ns.segments[0])
-		s.mu.Unlock()
-		s.mu.Lock()
+		s.leaveLocked(ns.segments[len(ns.segments)-1])
 	}
-	s.mu.Unlock()
+	ns.awaitLeavingLocked()
 	return old
 }
 

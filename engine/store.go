@@ -36,7 +36,8 @@ import (
 //     or, after LATE, its release.
 //
 // One lock is enough: it is held for memory work only, a batch at a time
-// (about 50 ns a key), never across a system call. Sharded locks were left out
+// (about 50 ns a key), never across a system call. Work whose size is not a
+// caller's goes in pieces (turn.go). Sharded locks were left out
 // because the eviction order, the log order and the slot maps would each have
 // needed a lock of their own. Lock order: mu before any lock of wal.
 type Store struct {
@@ -92,6 +93,7 @@ type Store struct {
 
 	commit committer
 	keep   keeper
+	onTurn func() // for tests: called at each turnLocked, without the lock; guarded by mu
 	apply  applier
 	scrub  scrubber
 	dirs   directoryWriter

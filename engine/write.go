@@ -155,6 +155,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.Position = position
 	rec.Checksum = w.record.checksum
 	rec.State = statePresent
+	w.segment.writing--
 	w.ns.unparkLocked(w.ref, rec)
 	w.segment.dirty = true
 	w.segment.directory.changes++
