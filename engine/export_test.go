@@ -13,7 +13,14 @@ import (
 func (s *Store) OnTurn(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onTurn = f
+	s.turns.taken = f
+}
+
+// SetHoldMax makes the pieces of long work as small as n, but for those of the log's records.
+func (s *Store) SetHoldMax(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turns.holdMax = n
 }
 
 // HoldMax is what one hold of the lock walks over at most.

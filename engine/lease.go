@@ -122,7 +122,7 @@ func (s *Store) endLeasesLocked() {
 // letGoLocked is one piece of endLeasesLocked; it reports whether there are more.
 func (s *Store) letGoLocked() (more bool) {
 	b, now := &s.leases, time.Now()
-	for range holdMax {
+	for range s.turns.holdMax {
 		if len(b.over) > 0 {
 			b.letOneGo(s)
 		} else if len(b.expiry) > 0 && !b.expiry[0].expires.After(now) {

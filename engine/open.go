@@ -36,7 +36,8 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, log: o.Logger, dev: dev, facts: dev.Facts(), started: time.Now(),
 		segments: map[uint32]*segment{}, zombiePins: map[Place]int{}, mismatches: map[Place]uint64{}, proven: map[uint64]bool{},
-		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1}
+		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1,
+		turns: turns{holdMax: holdMax}}
 	s.devWaiting, _ = dev.(device.Waiting)
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}

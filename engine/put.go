@@ -146,7 +146,7 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 	defer s.mu.Unlock()
 	progress = s.progress
 	leasesEnd := s.letGoLocked()
-	budget := holdMax
+	budget := s.turns.holdMax
 	var rest []int
 	for n, i := range b.todo {
 		w, done := b.claimLocked(i, len(chunk), &budget)

@@ -53,7 +53,7 @@ func (s *Store) emptyPieceLocked(g *segment) (more bool) {
 		return false // somebody else was faster
 	}
 	ns := s.namespaces[g.header.namespace-1]
-	for end := min(g.emptied+holdMax, g.header.slots); g.emptied < end; g.emptied++ {
+	for end := min(g.emptied+uint32(s.turns.holdMax), g.header.slots); g.emptied < end; g.emptied++ {
 		if ref := g.owner[g.emptied]; isBlock(ref) {
 			ns.evictLocked(ref)
 		}

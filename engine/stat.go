@@ -45,7 +45,7 @@ func (ns *Namespace) Stat() NamespaceStat {
 
 func (ns *Namespace) statLocked() NamespaceStat {
 	return NamespaceStat{Name: ns.descriptor.Name, ID: ns.ID(), Incarnation: uint64(ns.incarnation),
-		BlockBytes: ns.descriptor.BlockBytes, SlotBytes: int(ns.slotBytes), Segments: len(ns.segments),
+		BlockBytes: ns.descriptor.BlockBytes, SlotBytes: int(ns.slotBytes), Segments: len(ns.segments) + len(ns.leaving),
 		Slots: ns.blocksMaxLocked(), Blocks: ns.policy.Len(), QuotaBytes: ns.quotaBytes}
 }
 

@@ -93,7 +93,7 @@ type Store struct {
 
 	commit committer
 	keep   keeper
-	onTurn func() // for tests: called at each turnLocked, without the lock; guarded by mu
+	turns  turns
 	apply  applier
 	scrub  scrubber
 	dirs   directoryWriter

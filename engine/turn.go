@@ -7,12 +7,18 @@ import "runtime"
 // between which anything else may happen.
 const holdMax = 1024
 
+// turns is how long work gives the lock away. Guarded by Store.mu.
+type turns struct {
+	holdMax int    // the constant, but in tests
+	taken   func() // nil but in tests; called without the lock
+}
+
 // turnLocked lets others have the lock amid long work.
 func (s *Store) turnLocked() {
-	onTurn := s.onTurn
+	taken := s.turns.taken
 	s.mu.Unlock()
-	if onTurn != nil {
-		onTurn()
+	if taken != nil {
+		taken()
 	}
 	runtime.Gosched()
 	s.mu.Lock()

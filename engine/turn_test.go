@@ -84,8 +84,14 @@ func TestHoldsAreBounded(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				c := newCrowd(t)
 				var blocks, leased, free, total, turns int
+				_, _, _, total = c.s.FreeAndUsed()
+				perSegment := total / c.a.Stat().Segments
 				look := func() {
-					b, l := c.a.Stat().Blocks, c.s.Stat().LeasedBlocks
+					st := c.a.Stat()
+					b, l := st.Blocks, c.s.Stat().LeasedBlocks
+					if b > st.Segments*perSegment {
+						t.Errorf("turn %d: %d blocks in %d segments of %d", turns, b, st.Segments, perSegment)
+					}
 					f, _, _, all := c.s.FreeAndUsed()
 					if all > total { // a new segment
 						free = f
