@@ -4,16 +4,51 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
 // OnTurn has f called, without the lock, wherever long work lets others have their
-// turn; nil ends that.
+// turn, but not while it runs; nil ends that.
 func (s *Store) OnTurn(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turns.taken = f
+	var running sync.Mutex
+	s.turns.taken = func() {
+		if f != nil && running.TryLock() {
+			s.mu.Unlock()
+			f()
+			running.Unlock()
+			s.mu.Lock()
+		}
+	}
+}
+
+// Tally is what long work of a namespace changes.
+type Tally struct {
+	Blocks, Leased, Free, Slots int
+	Err                         error // of CheckCounts
+}
+
+// OnPiece has f called now, and at the end of each piece of long work, under the lock.
+func (ns *Namespace) OnPiece(f func(Tally)) {
+	ns.s.mu.Lock()
+	defer ns.s.mu.Unlock()
+	ns.s.turns.taken = func() { f(ns.tallyLocked()) }
+	ns.s.turns.taken()
+}
+
+func (ns *Namespace) tallyLocked() Tally {
+	t := Tally{Blocks: ns.policy.Len(), Err: ns.s.checkCountsLocked()}
+	for _, g := range ns.s.segments {
+		if g.header.namespace == ns.number {
+			t.Leased += g.leased
+			t.Free += g.free
+			t.Slots += int(g.header.slots)
+		}
+	}
+	return t
 }
 
 // SetHoldMax makes the pieces of long work as small as n, but for those of the log's records.

@@ -10,16 +10,15 @@ const holdMax = 1024
 // turns is how long work gives the lock away. Guarded by Store.mu.
 type turns struct {
 	holdMax int    // the constant, but in tests
-	taken   func() // nil but in tests; called without the lock
+	taken   func() // nil but in tests; called at the end of a piece
 }
 
 // turnLocked lets others have the lock amid long work.
 func (s *Store) turnLocked() {
-	taken := s.turns.taken
-	s.mu.Unlock()
-	if taken != nil {
-		taken()
+	if s.turns.taken != nil {
+		s.turns.taken()
 	}
+	s.mu.Unlock()
 	runtime.Gosched()
 	s.mu.Lock()
 }
