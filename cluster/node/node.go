@@ -191,6 +191,7 @@ type counters struct {
 	requests, limited               atomic.Uint64
 	faults                          atomic.Uint64 // places outside a region, and memory that was gone
 	matched, matchedPresent         atomic.Uint64 // keys
+	declined                        atomic.Uint64 // of matchedPresent
 }
 
 // bit sets bit i of a bitmap.

@@ -23,6 +23,7 @@ type Stat struct {
 	Faults      uint64        `json:"faults"`  // places outside their region
 	Matched     uint64        `json:"matched"` // keys asked for by Match
 	MatchedHere uint64        `json:"matched_here"`
+	Declined    uint64        `json:"declined"`   // of them, answered as absent because computing is quicker
 	Spaces      []SpaceStat   `json:"namespaces"` // opened since the start
 	Drives      []DriveStat   `json:"drives"`     // one for each store
 	Stores      []engine.Stat `json:"stores"`
@@ -57,6 +58,7 @@ type DriveStat struct {
 	LoadsWaiting        int     `json:"loads_waiting"`
 	StoresWaiting       int     `json:"stores_waiting"`
 	AdmittedBytes       int64   `json:"admitted_bytes"`         // of puts, running and waiting
+	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
 }
 
@@ -78,7 +80,7 @@ func (n *Node) Stat() Stat {
 	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Server, UptimeMS: time.Since(n.started).Milliseconds(),
 		Accepted: n.counters.connections.Load(), Refused: n.counters.refused.Load(), Malformed: n.counters.malformed.Load(),
 		Requests: n.counters.requests.Load(), Limited: n.counters.limited.Load(), Faults: n.counters.faults.Load(),
-		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load()}
+		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load(), Declined: n.counters.declined.Load()}
 	n.mu.Lock()
 	spaces := slices.Collect(maps.Values(n.spaces))
 	n.mu.Unlock()
@@ -119,9 +121,13 @@ func (d *drive) stat() DriveStat {
 	defer d.mu.Unlock()
 	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: len(d.waiting[loads]),
 		StoresWaiting: len(d.waiting[stores]), AdmittedBytes: d.admitted}
-	if t := d.rate.timeFor(1 << 30); t > 0 {
-		st.WriteBytesPerSecond = float64(1<<30) / t.Seconds()
+	perSecond := func(c class) float64 {
+		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+			return float64(1<<30) / t.Seconds()
+		}
+		return 0
 	}
+	st.ReadBytesPerSecond, st.WriteBytesPerSecond = perSecond(loads), perSecond(stores)
 	return st
 }
 
