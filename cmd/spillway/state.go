@@ -18,6 +18,7 @@ type state struct {
 	stdout    io.Writer
 	stderr    io.Writer
 	stdinTTY  bool
+	stdoutTTY bool
 	stderrTTY bool
 	now       func() time.Time
 	// interrupt derives a context that ends when the user asks to stop; a second
@@ -39,6 +40,7 @@ func processState() *state {
 		stdout:    os.Stdout,
 		stderr:    os.Stderr,
 		stdinTTY:  isTerminal(os.Stdin),
+		stdoutTTY: isTerminal(os.Stdout),
 		stderrTTY: isTerminal(os.Stderr),
 		now:       time.Now,
 		interrupt: onSignal,

@@ -142,6 +142,9 @@ func tokenOf(of string, token Secret, file string) (string, error) {
 	return read, nil
 }
 
+// ReadToken is the token in a file; empty without a file.
+func ReadToken(file string) (string, error) { return tokenOf("the client", "", file) }
+
 // Secret is the token of the admin interface.
 func (a *Admin) Secret() (string, error) { return tokenOf("admin", a.Token, a.TokenFile) }
 
