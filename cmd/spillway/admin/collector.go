@@ -17,10 +17,29 @@ const prefix = "spillway_"
 // series.
 const spacesShown = 64
 
+//go:generate go test -run ^TestMetricsPage$ -update .
+
 // collector makes metrics of one snapshot for each scrape.
 type collector struct {
-	view  *View
-	descs map[string]*prometheus.Desc
+	view    *View
+	descs   map[string]*prometheus.Desc
+	metrics []metric // what descs describes, for the page
+}
+
+type metric struct {
+	name, help string
+	labels     []string
+}
+
+// kind is the metric's type in Prometheus' words.
+func (m metric) kind() string {
+	switch {
+	case strings.HasSuffix(m.name, "_total"):
+		return "counter"
+	case strings.HasSuffix(m.name, "_duration_seconds"):
+		return "histogram"
+	}
+	return "gauge"
 }
 
 func newCollector(v *View) *collector {
@@ -44,7 +63,11 @@ func newCollector(v *View) *collector {
 }
 
 func (c *collector) describe(name, help string, labels ...string) {
+	if c.descs[name] != nil {
+		return // rows that differ in the value of their label
+	}
 	c.descs[name] = prometheus.NewDesc(prefix+name, help, labels, nil)
+	c.metrics = append(c.metrics, metric{prefix + name, help, labels})
 }
 
 func describe[T any](c *collector, rows []row[T], labels ...string) {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -113,5 +111,3 @@ func sum[T any](all []T, of func(*T) int) (n float64) {
 	}
 	return n
 }
-
-var _ prometheus.Collector = (*collector)(nil)
