@@ -54,11 +54,11 @@ func newCollector(v *View) *collector {
 	c.describe("store_open", "1 if the store is open, 0 if it is optional and could not be opened.", "store")
 	c.describe("request_duration_seconds", "Time from a request's arrival to its answer.", "operation")
 	c.describe("block_read_duration_seconds", "Time from a request's arrival until a block of it was hit, verified; of blocks that are read in one transfer, that of the transfer.")
-	c.describe("recent_block_read_seconds", "The same over the last minute, exact to 1 %: quantiles; 1 is the slowest.", "quantile")
+	c.describe("recent_block_read_seconds", "What block_read_duration_seconds has of the last minute, exact to 1 %, by percentile; 100 is the slowest.", "percentile")
 	c.describe("recent_block_reads", "Blocks hit in the last minute.")
 	c.describe("budget_seconds", "Time that the P99 of block reads must stay under; 0: none.")
 	c.describe("budget_verdict", "1 for the verdict on the last minute: the 95 % interval of the P99 lies under the budget, over it, or it cannot be judged.", "verdict")
-	c.describe("saved_gpu_seconds_total", "Estimate: saved tokens times the time of computing one. Begins anew when that time is changed.")
+	c.describe("saved_gpu_seconds_total", "Estimate: saved tokens times the time of computing one. Jumps when that time is changed.")
 	return c
 }
 
@@ -153,8 +153,8 @@ func (e emitter) limits(n *node.Node) {
 func (e emitter) gate(st *State) {
 	g := st.Gate
 	e.put("recent_block_reads", float64(st.Recent.Reads))
-	for quantile, ns := range map[string]int64{"0.5": st.Recent.P50NS, "0.99": st.Recent.P99NS, "1": st.Recent.MaxNS} {
-		e.put("recent_block_read_seconds", float64(ns)/1e9, quantile)
+	for percentile, ns := range map[string]int64{"50": st.Recent.P50NS, "99": st.Recent.P99NS, "100": st.Recent.MaxNS} {
+		e.put("recent_block_read_seconds", float64(ns)/1e9, percentile)
 	}
 	e.put("budget_seconds", float64(g.BudgetNS)/1e9)
 	for _, verdict := range []string{fio.Pass.String(), fio.Over.String(), fio.CannotJudge.String(), noBudget} {

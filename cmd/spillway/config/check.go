@@ -125,10 +125,13 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 
 // tokenOf is the token that is given, or the content of the file that is.
 func tokenOf(of string, token Secret, file string) (string, error) {
-	if file == "" {
-		return string(token), nil
+	if strings.TrimSpace(token.text) != token.text {
+		return "", &Error{Text: of + ": the token begins or ends with a space"}
 	}
-	if token != "" {
+	if file == "" {
+		return token.text, nil
+	}
+	if token.text != "" {
 		return "", &Error{Text: of + " has both a token and a token_file"}
 	}
 	text, err := readFile(file)
@@ -143,7 +146,7 @@ func tokenOf(of string, token Secret, file string) (string, error) {
 }
 
 // ReadToken is the token in a file; empty without a file.
-func ReadToken(file string) (string, error) { return tokenOf("the client", "", file) }
+func ReadToken(file string) (string, error) { return tokenOf("the client", Secret{}, file) }
 
 // Secret is the token of the admin interface.
 func (a *Admin) Secret() (string, error) { return tokenOf("admin", a.Token, a.TokenFile) }

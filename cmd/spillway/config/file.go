@@ -31,7 +31,7 @@ type Socket struct {
 // Store is one directory on one drive.
 type Store struct {
 	Dir           string   `toml:"dir"`            // the store's directory; the one above it must be there
-	Capacity      Size     `toml:"capacity"`       // most that it may take on disk, everything counted; needed for a new store
+	Capacity      Size     `toml:"capacity"`       // most that it may take on disk, everything counted; needed for a new store, 0 keeps what an old one has
 	Optional      bool     `toml:"optional"`       // start without it if it cannot be opened or is sick; its blocks are misses
 	IOEngine      string   `toml:"ioengine"`       // how transfers are made: auto, uring or psync
 	Rings         int      `toml:"rings"`          // io_urings, 1 to 16; more than 1 only where one core cannot verify what the drive delivers

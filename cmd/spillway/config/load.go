@@ -125,6 +125,10 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// neverZero are the keys of lists that have a default other than 0.
+var neverZero = []string{"ioengine", "rings", "queue_depth", "index_memory", "frame_memory", "sync_interval", "lease_max", "lease_share",
+	"lock_wait", "share"}
+
 // refuseZeros refuses what setDefaults would take for a key that is not there.
 func refuseZeros(text []byte) error {
 	var whole map[string]any
@@ -136,7 +140,7 @@ func refuseZeros(text []byte) error {
 		for i, e := range entries {
 			entry, _ := e.(map[string]any)
 			for _, key := range slices.Sorted(maps.Keys(entry)) {
-				if key != "scrub_rate" && slices.Contains([]any{int64(0), 0.0, "0", "0s", ""}, entry[key]) {
+				if slices.Contains(neverZero, key) && slices.Contains([]any{int64(0), 0.0, "0", "0s", ""}, entry[key]) {
 					return fmt.Errorf("%s of [[%s]] number %d is %v; leave the key out for its default", key, list, i+1, entry[key])
 				}
 			}

@@ -40,8 +40,12 @@ type Quota struct {
 }
 
 func (q *Quota) UnmarshalText(text []byte) error {
-	q.text, q.bytes = string(text), node.NoQuota
-	if q.text == "none" {
+	*q = Quota{text: string(text)}
+	switch q.text {
+	case "":
+		return nil
+	case "none":
+		q.bytes = node.NoQuota
 		return nil
 	}
 	n, err := units.ParseBytes(q.text)
@@ -98,27 +102,19 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 func (m Mode) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%04o", m.Perm()), nil }
 
-// Secret is never written out.
-type Secret string
+// Secret is never written out. (It is no string: those are written as they are.)
+type Secret struct{ text string }
 
 func (s *Secret) UnmarshalText(text []byte) error {
-	if strings.TrimSpace(string(text)) != string(text) {
-		return errors.New("a token must not begin or end with a space")
-	}
-	*s = Secret(text)
+	s.text = string(text)
 	return nil
 }
 
-func (s Secret) MarshalText() ([]byte, error) {
-	if s == "" {
-		return nil, nil
-	}
-	return []byte("(hidden)"), nil
-}
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // String hides it from logs.
 func (s Secret) String() string {
-	if s == "" {
+	if s.text == "" {
 		return ""
 	}
 	return "(hidden)"

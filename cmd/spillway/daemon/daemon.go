@@ -224,7 +224,7 @@ func (d *daemon) startAdmin(ctx context.Context) (*admin.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin.address %s: %w", a.Address, err)
 	}
-	d.log.Info("the admin interface listens", "address", l.Addr().String(), "changes", d.config.Admin.Token != "" || d.config.Admin.TokenFile != "")
+	d.log.Info("the admin interface listens", "address", l.Addr().String(), "changes", d.config.Admin.Token.String() != "" || d.config.Admin.TokenFile != "")
 	if d.o.Began != nil {
 		d.o.Began(l.Addr().String())
 	}
