@@ -116,6 +116,12 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
+// WithDefaults fills in what is zero.
+func (o Options) WithDefaults() Options {
+	o.setDefaults()
+	return o
+}
+
 // Validate reports the first option that is out of range or contradicts another.
 func (o Options) Validate() error {
 	o.setDefaults()

@@ -19,12 +19,13 @@ const helloTime = 5 * time.Second
 // conn is one client's connection. Its reader goroutine (serve) owns inbox; mu
 // guards what follows it.
 type conn struct {
-	node   *Node
-	socket *net.UnixConn
-	in     *inbox
-	out    *outbox
-	number uint64
-	since  time.Time
+	node    *Node
+	options *Options // as they were when it came
+	socket  *net.UnixConn
+	in      *inbox
+	out     *outbox
+	number  uint64
+	since   time.Time
 
 	over     chan struct{} // closed when the connection ends: cancels its requests
 	ended    chan struct{} // closed when nothing of it is left
@@ -46,17 +47,17 @@ type conn struct {
 }
 
 func newConn(n *Node, socket *net.UnixConn) *conn {
-	c := &conn{node: n, socket: socket, in: newInbox(socket), since: time.Now(),
+	c := &conn{node: n, options: n.options.Load(), socket: socket, in: newInbox(socket), since: time.Now(),
 		over: make(chan struct{}), ended: make(chan struct{}),
 		spaces: map[uint32]*space{}, regions: map[uint32]*region{}, requests: map[uint64]*request{}}
-	c.out = newOutbox(socket, n.options.StallTime, c.end)
+	c.out = newOutbox(socket, c.options.StallTime, c.end)
 	return c
 }
 
 // refuse answers a client that there is no room for, or whose daemon stops.
 func (c *conn) refuse(closing bool) {
 	defer c.socket.Close()
-	answer := &wire.ErrorAnswer{Code: wire.CodeLimit, Text: fmt.Sprintf("%d clients are connected, which is the limit", c.node.options.ConnectionsMax),
+	answer := &wire.ErrorAnswer{Code: wire.CodeLimit, Text: fmt.Sprintf("%d clients are connected, which is the limit", c.options.ConnectionsMax),
 		Remedy: "raise limits.connections in the daemon's configuration"}
 	if closing {
 		answer = &wire.ErrorAnswer{Code: wire.CodeClosing, Text: errClosing.Error()}
@@ -163,7 +164,7 @@ func (c *conn) handshake() error {
 	c.mu.Lock()
 	c.peer, c.client = peer, printable(hello.Client)
 	c.mu.Unlock()
-	o := &c.node.options
+	o := c.options
 	switch {
 	case hello.Lowest > wire.Version || hello.Highest < 1:
 		c.fail(h.Request, wire.CodeProtocol, fmt.Sprintf("the client speaks versions %d to %d, this daemon 1 to %d", hello.Lowest, hello.Highest, wire.Version),

@@ -112,7 +112,7 @@ func (q *request) subscribe(m *wire.Subscribe) {
 		}
 	}
 	log := &c.node.events
-	log.begin(c.node.options.Stores)
+	log.begin(c.node.stores)
 	span := log.span()
 	next := m.From
 	if next == 0 || next > span.Next {

@@ -132,7 +132,7 @@ func (c *conn) turnAway(h wire.Header, body []byte) {
 		c.fail(h.Request, wire.CodeClosing, errClosing.Error(), "")
 		return
 	}
-	c.fail(h.Request, wire.CodeLimit, fmt.Sprintf("%d requests are in flight, which is the limit", c.node.options.RequestsMax),
+	c.fail(h.Request, wire.CodeLimit, fmt.Sprintf("%d requests are in flight, which is the limit", c.options.RequestsMax),
 		"wait for answers, or raise limits.requests in the daemon's configuration")
 }
 
@@ -247,7 +247,7 @@ func (c *conn) openNamespace(m *wire.OpenNamespace) (wire.Message, error) {
 			return answer, nil
 		}
 	}
-	if len(c.spaces) >= c.node.options.NamespacesMax {
+	if len(c.spaces) >= c.options.NamespacesMax {
 		return nil, limit(fmt.Sprintf("%d namespaces are open, which is the limit", len(c.spaces)), "raise limits.namespaces in the daemon's configuration")
 	}
 	c.lastNumber++

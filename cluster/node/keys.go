@@ -27,8 +27,8 @@ func strictJSON(b []byte, v any) error {
 
 // keysOf makes the engine's keys; they refer to the request's body.
 func (c *conn) keysOf(group uint32, packed wire.Keys) ([]engine.Key, error) {
-	if packed.Len() > c.node.options.KeysMax {
-		return nil, limit(fmt.Sprintf("a request of %d keys, %d is the limit", packed.Len(), c.node.options.KeysMax), "split it")
+	if packed.Len() > c.options.KeysMax {
+		return nil, limit(fmt.Sprintf("a request of %d keys, %d is the limit", packed.Len(), c.options.KeysMax), "split it")
 	}
 	keys := make([]engine.Key, packed.Len())
 	for i, k := range packed.All() {

@@ -14,9 +14,9 @@ import (
 
 // Peer is who is at the other end of a Unix socket, as the kernel tells.
 type Peer struct {
-	PID int32  `json:"pid"`
-	UID uint32 `json:"uid"`
-	GID uint32 `json:"gid"`
+	PID int32  `json:"pid"` // of the process that connected
+	UID uint32 `json:"uid"` // of its user
+	GID uint32 `json:"gid"` // of its group
 }
 
 func peerOf(c *net.UnixConn) (p Peer, err error) {
