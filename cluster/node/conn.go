@@ -178,34 +178,49 @@ func (c *conn) handshake() error {
 		return fmt.Errorf("token: %w", errDenied)
 	}
 	_ = c.socket.SetReadDeadline(time.Time{})
-	c.replace(&hello)
+	if err := c.replace(&hello); err != nil {
+		return err
+	}
 	c.answer(h.Request, wire.TypeHello, &wire.Welcome{Version: wire.Version, Instance: c.node.instance, Connection: c.number, Limits: o.limits(), Server: o.Server})
 	c.node.log.Debug("client came", "client", c.number, "name", c.client, "pid", c.peer.PID, "uid", c.peer.UID)
 	return nil
 }
 
 // replace ends the connection that this one follows, and waits until nothing of
-// it touches memory any more.
-func (c *conn) replace(hello *wire.Hello) {
+// it touches memory any more. One of another user it only waits for.
+func (c *conn) replace(hello *wire.Hello) error {
 	if hello.Instance != c.node.instance {
-		return
+		return nil
 	}
 	before := c.node.connection(hello.Connection)
 	if before == nil || before == c {
-		return
+		return nil
 	}
 	before.mu.Lock()
 	same := before.peer.UID == c.peer.UID
 	before.mu.Unlock()
-	if !same {
-		return
+	if same {
+		before.end(errReplaced)
 	}
-	before.end(errReplaced)
-	select {
-	case <-before.ended:
-	case <-c.over: // two that follow each other
+	look := time.NewTicker(hangUpTime)
+	defer look.Stop()
+	for {
+		select {
+		case <-before.ended:
+			return nil
+		case <-c.over: // two that follow each other
+			return errReplaced
+		case <-look.C:
+			if hungUp(c.socket) {
+				return io.EOF
+			}
+		}
 	}
 }
+
+// hangUpTime is how often a client that waits for its welcome is asked whether it is
+// still there.
+const hangUpTime = 100 * time.Millisecond
 
 var errReplaced = errors.New("the client has connected again")
 

@@ -30,11 +30,12 @@ type Node struct {
 	sizes    []float64
 	counters counters
 	times    times
+	events   eventLog
 
-	opening sync.Mutex // is held while a space is opened: stores write their file then
+	opening sync.Mutex // held while a namespace is opened, drive and all
 
 	mu        sync.Mutex
-	spaces    map[[32]byte]*space
+	spaces    map[[32]byte]*space // written under opening too
 	conns     map[*conn]struct{}
 	listeners map[*net.UnixListener]struct{}
 	closing   bool
@@ -55,6 +56,7 @@ func New(o Options) (*Node, error) {
 	n := &Node{stores: o.Stores, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
 	n.options.Store(&o)
+	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {
 		st := s.Stat()
@@ -173,6 +175,9 @@ func (n *Node) Close(ctx context.Context) error {
 		<-c.ended
 	}
 	n.serving.Wait()
+	for _, s := range n.stores {
+		s.Watch(nil)
+	}
 	return err
 }
 
@@ -192,6 +197,7 @@ type counters struct {
 	requests, limited               atomic.Uint64
 	faults                          atomic.Uint64 // places outside a region, and memory that was gone
 	matched, matchedPresent         atomic.Uint64 // keys
+	declined                        atomic.Uint64 // of matchedPresent
 }
 
 // bit sets bit i of a bitmap.

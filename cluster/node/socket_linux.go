@@ -157,6 +157,21 @@ func (in *inbox) close() {
 	in.files = nil
 }
 
+// hungUp reports whether the other end of a socket is closed. What it has sent
+// stays to be read.
+func hungUp(c *net.UnixConn) (gone bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, pollErr := unix.Poll(poll, 0)
+		gone = n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR)
+	})
+	return gone || err != nil
+}
+
 // duplicate is another descriptor of the same file.
 func duplicate(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

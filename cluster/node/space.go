@@ -108,6 +108,11 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	if err := s.setQuota(rule.QuotaBytes); err != nil {
 		return nil, err
 	}
+	n.events.mu.Lock()
+	for i := range s.parts {
+		n.events.spaces[s.parts[i].ns] = s
+	}
+	n.events.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.spaces[id] = s

@@ -22,6 +22,7 @@ type Stat struct {
 	Faults         uint64        `json:"faults"`          // places outside their region
 	Matched        uint64        `json:"matched"`         // keys asked for by Match
 	MatchedHere    uint64        `json:"matched_here"`    // of those, present
+	Declined       uint64        `json:"declined"`        // of those, answered as absent because computing is quicker
 	StoringNothing bool          `json:"storing_nothing"` // in the last minute puts came and all were dropped
 	Recent         RecentStat    `json:"recent"`          // the last minute
 	Spaces         []SpaceStat   `json:"namespaces"`      // opened since the start
@@ -71,6 +72,7 @@ type DriveStat struct {
 	StoresWaiting       int     `json:"stores_waiting"`         // writes
 	AdmittedBytes       int64   `json:"admitted_bytes"`         // of puts, running and waiting
 	AdmittedMaxBytes    int64   `json:"admitted_max_bytes"`     // the bound of those
+	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
 }
 
@@ -92,7 +94,7 @@ func (n *Node) Stat() Stat {
 	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Load().Server, UptimeMS: time.Since(n.started).Milliseconds(),
 		Accepted: n.counters.connections.Load(), Refused: n.counters.refused.Load(), Malformed: n.counters.malformed.Load(),
 		Requests: n.counters.requests.Load(), Limited: n.counters.limited.Load(), Faults: n.counters.faults.Load(),
-		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load()}
+		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load(), Declined: n.counters.declined.Load()}
 	recent := n.Recent(time.Now())
 	st.StoringNothing = recent.StoringNothing()
 	if reads := recent.Reads; reads.Count > 0 {
@@ -137,9 +139,13 @@ func (d *drive) stat() DriveStat {
 	defer d.mu.Unlock()
 	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: len(d.waiting[loads]),
 		StoresWaiting: len(d.waiting[stores]), AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
-	if t := d.rate.timeFor(1 << 30); t > 0 {
-		st.WriteBytesPerSecond = float64(1<<30) / t.Seconds()
+	perSecond := func(c class) float64 {
+		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+			return float64(1<<30) / t.Seconds()
+		}
+		return 0
 	}
+	st.ReadBytesPerSecond, st.WriteBytesPerSecond = perSecond(loads), perSecond(stores)
 	return st
 }
 
