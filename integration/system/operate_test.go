@@ -41,11 +41,11 @@ func (l *lines) String() string {
 
 // operated is a real daemon with a configuration file and an admin port.
 type operated struct {
-	t              *testing.T
-	dir, file      string
-	socket, config string
-	process        *exec.Cmd
-	log            *lines
+	t         *testing.T
+	dir, file string
+	socket    string
+	process   *exec.Cmd
+	log       *lines
 }
 
 func newOperated(t *testing.T, more string) *operated {
@@ -382,6 +382,28 @@ func TestNoisyNeighbours(t *testing.T) {
 	if strings.Contains(o.log.String(), "panic") {
 		t.Error(o.log)
 	}
+}
+
+// TestDaemonWithoutDirectIO: on a file system without direct I/O a daemon refuses to
+// start, naming the directory, unless it is allowed to buffer; then a metric says so.
+func TestDaemonWithoutDirectIO(t *testing.T) {
+	requireTools(t, "mount")
+	o := newOperated(t, "")
+	store := filepath.Join(ramfs(t), "store")
+	text, err := os.ReadFile(o.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := strings.Replace(string(text), filepath.Join(o.dir, "store"), store, 1)
+	writeFile(t, o.file, []byte(strings.Replace(there, "buffered_io = true\n", "", 1)))
+	run(t, nil, "serve", "--config", o.file).want(t, exitError, store, "direct I/O")
+	writeFile(t, o.file, []byte(there))
+	o.start()
+	o.says("msg=serving")
+	if _, text := o.get("/metrics"); !strings.Contains(text, fmt.Sprintf("spillway_store_direct_io{store=%q} 0\n", store)) {
+		t.Error("no metric says that I/O is buffered")
+	}
+	o.stop()
 }
 
 // TestUnit: systemd has nothing to complain about in the unit.
