@@ -29,13 +29,13 @@ type Node struct {
 	seeds    []uint64
 	sizes    []float64
 	counters counters
-	events   eventLog
 	times    times
+	events   eventLog
 
-	opening sync.Mutex // is held while a space is opened: stores write their file then
+	opening sync.Mutex // held while a namespace is opened, drive and all
 
 	mu        sync.Mutex
-	spaces    map[[32]byte]*space
+	spaces    map[[32]byte]*space // written under opening too
 	conns     map[*conn]struct{}
 	listeners map[*net.UnixListener]struct{}
 	closing   bool
@@ -55,8 +55,8 @@ func New(o Options) (*Node, error) {
 	}
 	n := &Node{stores: o.Stores, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
-	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	n.options.Store(&o)
+	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {
 		st := s.Stat()

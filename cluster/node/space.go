@@ -105,14 +105,14 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
 			seed: n.seeds[i], size: n.sizes[i]})
 	}
+	if err := s.setQuota(rule.QuotaBytes); err != nil {
+		return nil, err
+	}
 	n.events.mu.Lock()
 	for i := range s.parts {
 		n.events.spaces[s.parts[i].ns] = s
 	}
 	n.events.mu.Unlock()
-	if err := s.setQuota(rule.QuotaBytes); err != nil {
-		return nil, err
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.spaces[id] = s

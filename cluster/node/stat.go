@@ -71,8 +71,8 @@ type DriveStat struct {
 	LoadsWaiting        int     `json:"loads_waiting"`          // reads
 	StoresWaiting       int     `json:"stores_waiting"`         // writes
 	AdmittedBytes       int64   `json:"admitted_bytes"`         // of puts, running and waiting
-	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	AdmittedMaxBytes    int64   `json:"admitted_max_bytes"`     // the bound of those
+	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
 }
 

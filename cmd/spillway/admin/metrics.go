@@ -21,7 +21,7 @@ var nodeRows = []row[node.Stat]{
 	{"connections_malformed_total", "Connections ended for breaking the protocol.", "", "", func(s *node.Stat) float64 { return float64(s.Malformed) }},
 	{"requests_total", "Requests of all kinds.", "", "", func(s *node.Stat) float64 { return float64(s.Requests) }},
 	{"requests_limited_total", "Requests refused at a bound of their connection.", "", "", func(s *node.Stat) float64 { return float64(s.Limited) }},
-	{"requests_in_flight", "Requests that are not answered yet.", "", "", func(s *node.Stat) float64 { return sum(s.Clients, func(c *node.ClientStat) int { return c.Requests }) }},
+	{"requests_in_flight", "Requests under way, subscriptions to events included.", "", "", func(s *node.Stat) float64 { return sum(s.Clients, func(c *node.ClientStat) int { return c.Requests }) }},
 	{"regions", "Memory regions that clients have registered.", "", "", func(s *node.Stat) float64 { return sum(s.Clients, func(c *node.ClientStat) int { return c.Regions }) }},
 	{"region_bytes", "Memory of the regions that clients have registered.", "", "", func(s *node.Stat) float64 {
 		return sum(s.Clients, func(c *node.ClientStat) int { return int(c.RegionBytes) })
@@ -30,7 +30,7 @@ var nodeRows = []row[node.Stat]{
 	{"place_faults_total", "Places of requests outside their region, or whose memory was gone.", "", "", func(s *node.Stat) float64 { return float64(s.Faults) }},
 	{"match_keys_total", "Keys that matches asked for.", "", "", func(s *node.Stat) float64 { return float64(s.Matched) }},
 	{"match_keys_present_total", "Keys that matches asked for and found.", "", "", func(s *node.Stat) float64 { return float64(s.MatchedHere) }},
-	{"match_keys_declined_total", "Keys found and answered as absent, because computing is quicker than loading.", "", "", func(s *node.Stat) float64 { return float64(s.Declined) }},
+	{"match_keys_declined_total", "Of the keys found, answered as absent because computing them was quicker.", "", "", func(s *node.Stat) float64 { return float64(s.Declined) }},
 	{"storing_nothing", "1 if puts came in the last minute and every block of them was dropped.", "", "", func(s *node.Stat) float64 { return truth(s.StoringNothing) }},
 	{"saved_tokens_total", "Tokens of prefix hits, where a namespace says how many tokens a block has.", "", "", func(s *node.Stat) float64 { return float64(savedTokens(s)) }},
 }
@@ -96,6 +96,7 @@ var driveRows = []row[node.DriveStat]{
 	{"store_queue_running_bytes", "Bytes of transfers under way.", "class", "store", func(d *node.DriveStat) float64 { return float64(d.StoreBytes) }},
 	{"store_put_queue_bytes", "Bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedBytes) }},
 	{"store_put_queue_limit_bytes", "Bound of the bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedMaxBytes) }},
+	{"store_read_bytes_per_second", "Rate at which the drive gave blocks, as measured while it read; 0: not yet.", "", "", func(d *node.DriveStat) float64 { return d.ReadBytesPerSecond }},
 	{"store_write_bytes_per_second", "Rate at which the drive took puts, as measured while it wrote; 0: not yet.", "", "", func(d *node.DriveStat) float64 { return d.WriteBytesPerSecond }},
 }
 

@@ -83,7 +83,7 @@ func (v *View) handler(o ServerOptions) http.Handler {
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
-	var h http.Handler = http.MaxBytesHandler(mux, bodyBytesMax)
+	h := http.MaxBytesHandler(mux, bodyBytesMax)
 	if !o.AnyHost {
 		h = ownHost(h)
 	}
