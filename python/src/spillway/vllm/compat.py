@@ -6,8 +6,8 @@ Checked against 0.25.0 to 0.33.0 (python/tests/signatures). What changed in betw
 |---|---|
 | 0.26 | the spec has ``config`` (OffloadingConfig) and no ``vllm_config``; events have a locality |
 | 0.27 | ``Medium`` is an enum |
-| 0.28 | jobs name ``chunk_ids``, not ``block_ids``; results tell which keys arrived and the time; \
-``mark_miss``; the factory takes ``module_path`` |
+| 0.28 | results tell which keys arrived, and the time; ``mark_miss``; the factory takes ``module_path`` |
+| 0.30 | jobs name ``chunk_ids``, not ``block_ids`` |
 | 0.31 | the factory passes ``backpressure_detector``; results have ``transfer_bytes`` |
 | 0.33 | locks and a poll thread of the manager's, for tiers that ask for it: not we |
 """
