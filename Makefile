@@ -16,11 +16,14 @@ FUZZTIME ?= 10s
 DEMOTIME ?= 20s
 TIMEOUT  ?= 4h
 
+# NVML's binding names functions that NVIDIA calls outdated; a page of warnings says so.
+export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
+
 # Rooms whose goroutines share memory: their short tests run again under the race detector.
-RACED := ./engine/... ./wal/... ./cmd/spillway/replay
+RACED := ./engine/... ./wal/... ./tiering/arena ./tiering/gpu ./cmd/spillway/replay
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-full test-long test-integration bench bench-go fuzz lint fmt check clean
+.PHONY: help build demo test test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +58,10 @@ bench: build ## one store against fio and others, into docs/benchmarks.md: an ho
 
 bench-go: ## Go benchmarks, in benchstat's format
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count=$(COUNT) $(PKG)
+
+gpu-check: ## what is relied on, and speeds, on the GPU of this machine; exit code 3 without one
+	$(GO) test -c -o bin/gpu-check ./integration/gpucheck
+	SPILLWAY_GPU=1 bin/gpu-check -test.v -test.timeout 8m
 
 fuzz: ## every fuzz target for FUZZTIME
 	@GO='$(GO)' .ci/fuzz $(FUZZTIME) $(PKG)

@@ -21,7 +21,7 @@ type GetItem struct {
 	Dst    [][]byte
 	Status Status // Hit, Miss, Late or Busy
 	// Err is the cause of a Miss that was not a plain absence (damage, I/O
-	// error), for logs; it needs no handling.
+	// error, memory of Dst that is gone), for logs; it needs no handling.
 	Err error
 }
 
@@ -30,6 +30,11 @@ type GetOptions struct {
 	// Deadline ends the answer, not the transfer: at that time every item still
 	// unanswered becomes Late. Zero means none.
 	Deadline time.Time
+	// Done does the same when it is closed, as by the end of a context. With Done,
+	// Deadline only tells the drive which reads it need not begin any more: let
+	// Done end at the deadline too. A read that is alone in the store may not
+	// notice Done before its Deadline.
+	Done <-chan struct{}
 	// Bounce reads into a private frame and copies only while the answer is
 	// still wanted: a Late item is then released when the call returns.
 	Bounce bool
@@ -39,7 +44,7 @@ type GetOptions struct {
 	// last access to its Dst, from any goroutine, possibly before Get returns. It
 	// must be quick and must not call the store: on the goroutine that ends
 	// transfers, a call that waits for one would wait for ever.
-	// Required when Deadline is set and Bounce is not.
+	// Required when Deadline or Done is set and Bounce is not.
 	Released func(index int)
 }
 
@@ -73,12 +78,17 @@ const (
 // PutOptions govern one Put.
 type PutOptions struct {
 	Durability Durability
-	// Deadline as in GetOptions; a late put may still be stored.
+	// Deadline and Done as in GetOptions; a late put may still be stored.
 	Deadline time.Time
+	Done     <-chan struct{}
 	// DropIfBusy refuses (Dropped) instead of waiting for a free slot.
 	DropIfBusy bool
 	// Released as in GetOptions, for Late items and their Src.
 	Released func(index int)
+	// Shared says that others may write Src meanwhile, as in memory shared with
+	// another process. What they do to the bytes between checksum and drive makes
+	// later gets miss; it is then no sign that the slot is bad.
+	Shared bool
 }
 
 // LeaseID names a lease; 0 is none.

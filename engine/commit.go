@@ -190,7 +190,7 @@ func (s *Store) syncFiles(files []device.File) error {
 
 // awaitSync waits until position is on stable media, the store fails, or late
 // fires (a nil channel never does).
-func (s *Store) awaitSync(position uint64, late <-chan time.Time) error {
+func (s *Store) awaitSync(position uint64, late <-chan struct{}) error {
 	for {
 		s.mu.Lock()
 		synced, health, sick, progress := s.synced, s.health, s.monitor.sick, s.progress

@@ -11,7 +11,8 @@ const mismatchesMax = 4096
 
 // mismatch judges bytes that failed their checksum in private memory. If the
 // block is still the one that was read, its entry goes: a second mismatch of
-// the slot with another put quarantines the slot.
+// the slot with another put quarantines the slot. Puts from shared memory do not
+// count, or a client could use up slots by writing while it puts.
 func (s *Store) mismatch(r *readOp, cause error) {
 	s.mu.Lock()
 	rec := s.table.Peek(r.ref)
@@ -25,7 +26,11 @@ func (s *Store) mismatch(r *readOp, cause error) {
 	default:
 		s.counters.TornBlocks++
 		s.log.Warn("a block failed its checksum; it is a miss from now on", "place", r.place, "position", r.position)
+		shared := rec.Shared
 		s.forgetBlockLocked(r)
+		if shared {
+			break // whoever shared the memory may have changed it under the put
+		}
 		if before, ok := s.mismatches[r.place]; ok && before != r.position {
 			s.quarantineLocked(r.place)
 		} else if len(s.mismatches) < mismatchesMax {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -294,4 +295,52 @@ func TestFewFrames(t *testing.T) {
 	wg.Wait()
 	all(t, get(t, ns, 1), engine.Hit)
 	mustClose(t, s)
+}
+
+// TestDoneIsADeadline: a caller that closes Done is answered Late at that moment,
+// for gets and puts, and its memory is released when the transfers have ended.
+func TestDoneIsADeadline(t *testing.T) {
+	const slow, after = 3 * time.Second, 100 * time.Millisecond
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", 4096)
+		all(t, put(t, ns, engine.PutOptions{}, 0, 1), engine.Stored)
+		r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: slow})
+		for _, deadline := range []time.Duration{0, time.Hour} { // Done alone, and before a deadline
+			gets := getItems(4096, true, 0, 1)
+			puts := []engine.PutItem{{Key: key(7), Src: [][]byte{device.AlignedBuffer(4096, 4096)}}, {Key: key(8), Src: [][]byte{device.AlignedBuffer(4096, 4096)}}}
+			got, stored := newReleases(), newReleases()
+			done := make(chan struct{})
+			time.AfterFunc(after, func() { close(done) })
+			var until time.Time
+			if deadline > 0 {
+				until = time.Now().Add(deadline)
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { must(t, ns.Get(gets, engine.GetOptions{Deadline: until, Done: done, Released: got.note})) })
+			wg.Go(func() { must(t, ns.Put(puts, engine.PutOptions{Deadline: until, Done: done, Released: stored.note})) })
+			wg.Wait()
+			if d := time.Since(got.start); d != after {
+				t.Errorf("answered after %v", d)
+			}
+			all(t, []engine.Status{gets[0].Status, gets[1].Status, puts[0].Status, puts[1].Status}, engine.Late)
+			time.Sleep(slow)
+			for i := range 2 {
+				got.want(t, i, slow)
+				stored.want(t, i, slow)
+			}
+			if _, err := ns.Delete([]engine.Key{key(7), key(8)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range []error{ns.Get(getItems(4096, true, 0), engine.GetOptions{Done: make(chan struct{})}),
+			ns.Put([]engine.PutItem{{Key: key(7), Src: [][]byte{make([]byte, 4096)}}}, engine.PutOptions{Done: make(chan struct{})})} {
+			if !errors.Is(err, engine.ErrConfig) {
+				t.Errorf("Done without Released: %v", err)
+			}
+		}
+		r.disk.SetFaults(sim.Plan{})
+		mustClose(t, s)
+	})
 }

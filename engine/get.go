@@ -58,8 +58,8 @@ func (ns *Namespace) MatchGet(items []GetItem, o GetOptions) (int, error) {
 }
 
 func (ns *Namespace) checkGet(items []GetItem, o GetOptions) error {
-	if !o.Deadline.IsZero() && !o.Bounce && o.Released == nil {
-		return fmt.Errorf("%w: a deadline without Bounce needs Released", ErrConfig)
+	if (!o.Deadline.IsZero() || o.Done != nil) && !o.Bounce && o.Released == nil {
+		return fmt.Errorf("%w: a deadline or Done without Bounce needs Released", ErrConfig)
 	}
 	for i := range items {
 		if err := ns.checkItem(items[i].Key, items[i].Dst); err != nil {

@@ -15,8 +15,8 @@ var errLogFull = fmt.Errorf("%w: %w", ErrNoSpace, wal.ErrFull)
 // publish publishes writes that have ended and answers their items. While the
 // log is full it waits for room: the applier is flushing the index.
 func (b *putBatch) publish(ready []*writeOp) {
-	patience := time.NewTimer(putWaitMax)
-	defer patience.Stop()
+	longest := time.NewTimer(putWaitMax)
+	defer longest.Stop()
 	for todo := ready; len(todo) > 0; {
 		var progress <-chan struct{}
 		todo, progress = b.publishOnce(todo)
@@ -33,7 +33,7 @@ func (b *putBatch) publish(ready []*writeOp) {
 		case <-b.late:
 			b.unclaim(todo, Late, nil)
 			b.lateAll()
-		case <-patience.C:
+		case <-longest.C:
 			b.unclaim(todo, Dropped, errLogFull)
 		}
 		break
@@ -119,8 +119,8 @@ func (b *putBatch) lateAll() {
 }
 
 // passed is a deadline that lies behind.
-var passed = func() <-chan time.Time {
-	c := make(chan time.Time)
+var passed = func() <-chan struct{} {
+	c := make(chan struct{})
 	close(c)
 	return c
 }()

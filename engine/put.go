@@ -23,8 +23,8 @@ const putChunkBytes = 256 << 20
 // room. Every item is answered when Put returns. The error is for the call as
 // a whole; then nothing was stored.
 func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
-	if !o.Deadline.IsZero() && o.Released == nil {
-		return fmt.Errorf("%w: a put with a deadline needs Released", ErrConfig)
+	if (!o.Deadline.IsZero() || o.Done != nil) && o.Released == nil {
+		return fmt.Errorf("%w: a put with a deadline or Done needs Released", ErrConfig)
 	}
 	for i := range items {
 		if err := ns.checkItem(items[i].Key, items[i].Src); err != nil {
@@ -56,27 +56,25 @@ type putBatch struct {
 	opts        PutOptions
 	ids         []table.ID
 	incarnation uint32
-	todo        []int            // items without an answer, tail first
-	late        <-chan time.Time // fires at the deadline
-	newest      uint64           // highest position whose sync a durable put waits for
+	todo        []int           // items without an answer, tail first
+	late        <-chan struct{} // closes at the deadline
+	newest      uint64          // highest position whose sync a durable put waits for
 }
 
 func (b *putBatch) run() {
-	if !b.opts.Deadline.IsZero() {
-		timer := time.NewTimer(time.Until(b.opts.Deadline))
-		defer timer.Stop()
-		b.late = timer.C
-	}
+	late, stop := patience(b.opts.Deadline, b.opts.Done)
+	defer stop()
+	b.late = late
 	b.proveSuspects()
-	patience := time.NewTimer(putWaitMax)
-	defer patience.Stop()
+	longest := time.NewTimer(putWaitMax)
+	defer longest.Stop()
 	for len(b.todo) > 0 {
 		chunk, progress := b.claim()
 		if len(chunk) > 0 {
 			if !b.write(chunk) {
 				b.lateAll()
 			}
-			patience.Reset(putWaitMax)
+			longest.Reset(putWaitMax)
 			continue
 		}
 		if len(b.todo) == 0 {
@@ -85,7 +83,7 @@ func (b *putBatch) run() {
 		if err := b.hopeless(); err != nil {
 			b.dropAll(err)
 		} else {
-			b.wait(progress, patience.C)
+			b.wait(progress, longest.C)
 		}
 		b.s.stopWaiting()
 	}
@@ -95,12 +93,12 @@ func (b *putBatch) run() {
 }
 
 // wait waits for progress, or answers what is left.
-func (b *putBatch) wait(progress <-chan struct{}, patience <-chan time.Time) {
+func (b *putBatch) wait(progress <-chan struct{}, longest <-chan time.Time) {
 	select {
 	case <-progress:
 	case <-b.late:
 		b.lateAll()
-	case <-patience:
+	case <-longest:
 		b.dropAll(ErrNoSpace)
 	}
 }
@@ -191,7 +189,7 @@ func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
 	if chunked >= putChunkMax || chunked*ns.descriptor.BlockBytes >= putChunkBytes || s.transfers >= s.transfersMax {
 		return nil, false
 	}
-	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released}
+	w = &writeOp{s: s, ns: ns, index: i, id: b.ids[i], released: b.opts.Released, shared: b.opts.Shared}
 	if !s.facts.Aligned(it.Src) {
 		bytes := roundUp(int64(ns.descriptor.BlockBytes), int64(s.facts.OffsetAlignBytes))
 		if w.frame = s.frames.TryGet(int(bytes)); w.frame == nil {

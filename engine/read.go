@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/fault"
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/engine/table"
@@ -77,7 +78,9 @@ func (r *readOp) settle(status Status, cause error, fill func(dst [][]byte)) {
 	}
 	it := &r.batch.items[r.index]
 	if fill != nil {
-		fill(it.Dst)
+		if err := fault.Guard(func() { fill(it.Dst) }); err != nil {
+			status, cause = Miss, err
+		}
 	}
 	it.Status, it.Err = status, cause
 	r.answer.Store(answerGiven)
@@ -118,11 +121,15 @@ func (r *readOp) complete() {
 			r.finish(Miss, nil, nil)
 			return
 		}
-		if planted.Active(planted.SkipVerify) || checksum(r.id, r.op.Bufs) == r.checksum {
+		var sum uint64
+		switch err := fault.Guard(func() { sum = checksum(r.id, r.op.Bufs) }); {
+		case err != nil:
+			r.finish(Miss, err, nil)
+		case sum == r.checksum || planted.Active(planted.SkipVerify):
 			r.finish(Hit, nil, nil)
-			return
+		default:
+			r.proveInFrame()
 		}
-		r.proveInFrame()
 		return
 	}
 	block := r.bufs[0][:r.batch.ns.descriptor.BlockBytes]

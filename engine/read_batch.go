@@ -17,12 +17,8 @@ func (b *readBatch) run() {
 		<-b.done
 		return
 	}
-	var late <-chan time.Time
-	if !b.opts.Deadline.IsZero() {
-		timer := time.NewTimer(time.Until(b.opts.Deadline))
-		defer timer.Stop()
-		late = timer.C
-	}
+	late, stop := patience(b.opts.Deadline, b.opts.Done)
+	defer stop()
 	for {
 		select {
 		case <-b.done:

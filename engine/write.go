@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/evict"
+	"github.com/spillway-kv/spillway/engine/fault"
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/engine/table"
@@ -32,6 +33,7 @@ type writeOp struct {
 	one      [1][]byte // backs bufs for a frame, or for a source in one piece
 	frame    *frame.Frame
 	answer   atomic.Uint32 // answerPending, answerGiven by the completion, answerLate by the put
+	shared   bool          // PutOptions.Shared
 	landed   bool          // the transfer is no longer counted; guarded by Store.mu
 	ended    chan<- struct{}
 	released func(int)
@@ -58,19 +60,15 @@ func (w *writeOp) prepareLocked(incarnation uint32, it *PutItem) {
 // submit fingerprints the blocks, copies the unaligned ones into their frames,
 // and hands everything to the device in one call.
 func (b *putBatch) submit(chunk []*writeOp, ended chan<- struct{}) {
-	ops := make([]*device.Op, len(chunk))
-	for i, w := range chunk {
-		if w.frame != nil {
-			w.fillFrame()
-		}
-		block := w.bufs
-		if w.frame != nil {
-			block = [][]byte{w.one[0][:b.ns.descriptor.BlockBytes]}
-		}
-		w.record.checksum = checksum(w.id, block)
-		w.op.Bufs = w.bufs
+	ops := make([]*device.Op, 0, len(chunk))
+	for _, w := range chunk {
 		w.ended = ended
-		ops[i] = &w.op
+		if err := fault.Guard(w.fingerprint); err != nil {
+			w.op.Err = err
+			w.complete()
+			continue
+		}
+		ops = append(ops, &w.op)
 	}
 	if planted.Active(planted.AckBeforeWrite) {
 		for _, op := range ops {
@@ -79,6 +77,17 @@ func (b *putBatch) submit(chunk []*writeOp, ended chan<- struct{}) {
 		b.publish(chunk)
 	}
 	b.s.dev.Submit(ops)
+}
+
+// fingerprint takes the checksum of the block and makes its transfer ready.
+func (w *writeOp) fingerprint() {
+	block := w.bufs
+	if w.frame != nil {
+		w.fillFrame()
+		block = [][]byte{w.one[0][:w.ns.descriptor.BlockBytes]}
+	}
+	w.record.checksum = checksum(w.id, block)
+	w.op.Bufs = w.bufs
 }
 
 // fillFrame gathers the pieces and zeroes the rest of the last sector.
@@ -155,6 +164,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.Position = position
 	rec.Checksum = w.record.checksum
 	rec.State = statePresent
+	rec.Shared = w.shared
 	w.ns.unparkLocked(w.ref, rec)
 	w.segment.dirty = true
 	w.segment.directory.changes++

@@ -23,6 +23,7 @@ type cli struct {
 	Check      checkCmd      `cmd:"" help:"Check every byte of a store that is not open, and rebuild its index."`
 	Inspect    inspectCmd    `cmd:"" help:"Decode the files of a store, in use or not; never writes."`
 	Doctor     doctorCmd     `cmd:"" help:"Say what is wrong with a directory and its machine, and what mends it."`
+	GPU        gpuCmd        `cmd:"" name:"gpu" help:"List GPUs, their NUMA nodes, links and drivers, and what is missing to use them."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCmd    `cmd:"" help:"Show the version and what is compiled in."`
 }

@@ -58,8 +58,11 @@ func (c *doctorCmd) run(_ context.Context, st *state) error {
 	return nil
 }
 
-func (r *doctorReport) print(w io.Writer) error {
-	for _, check := range r.Checks {
+func (r *doctorReport) print(w io.Writer) error { return printChecks(w, r.Checks) }
+
+// printChecks writes a line for each check, and one for what mends it.
+func printChecks(w io.Writer, checks []doctor.Check) error {
+	for _, check := range checks {
 		text := fmt.Sprintf("%-4s  %-19s  %s: %s\n", check.Level, check.Name, check.Found, check.Means)
 		if check.Remedy != "" {
 			text += fmt.Sprintf("      %-19s  mend: %s\n", "", check.Remedy)

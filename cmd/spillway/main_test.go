@@ -47,6 +47,8 @@ type process struct {
 	now   func() time.Time
 	// machine is what doctor looks at; without one the real machine.
 	machine *doctor.Machine
+	// gpus is what gpu looks at; without one those of this machine.
+	gpus *gpuSources
 }
 
 // run runs one command in this process.
@@ -64,8 +66,12 @@ func (p process) run(args ...string) outcome {
 	if p.machine != nil {
 		machine = *p.machine
 	}
+	gpus := theseGPUs()
+	if p.gpus != nil {
+		gpus = *p.gpus
+	}
 	code := run(&state{
-		machine: machine, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
+		machine: machine, gpus: gpus, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
 		now:       now,
 		interrupt: func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		buildInfo: func() (*debug.BuildInfo, bool) {

@@ -25,6 +25,7 @@ type state struct {
 	interrupt func(context.Context) (ctx context.Context, stop context.CancelFunc)
 	buildInfo func() (*debug.BuildInfo, bool)
 	machine   doctor.Machine // what doctor looks at
+	gpus      gpuSources     // what gpu looks at
 }
 
 func processState() *state {
@@ -39,5 +40,6 @@ func processState() *state {
 		interrupt: onSignal,
 		buildInfo: debug.ReadBuildInfo,
 		machine:   doctor.This(),
+		gpus:      theseGPUs(),
 	}
 }

@@ -53,7 +53,8 @@ type Record struct {
 	Importance uint8 // outranks age when room is needed
 	Parked     bool  // the caller's: out of its place in the eviction order
 	Doomed     bool  // the caller's: goes as soon as it can
-	_          [2]uint8
+	Shared     bool  // the caller's: put from memory that others could write
+	_          uint8
 	link       uint32 // linkLive, or the next record of the free list
 }
 

@@ -1,0 +1,252 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+)
+
+// errLost says that the connection ended before the answer came.
+var errLost = errors.New("connection lost")
+
+// link is one connection.
+type link struct {
+	socket  *net.UnixConn
+	welcome wire.Welcome
+	over    chan struct{} // closed when it has ended
+	read    chan struct{} // closed when its reader has ended
+	once    sync.Once
+	// doubt are calls whose memory the daemon may still use; set before over is closed.
+	doubt []*call
+
+	sending sync.Mutex // one request at a time goes out
+	out     []byte
+
+	mu      sync.Mutex
+	err     error
+	last    uint64 // of requests
+	waiting map[uint64]*call
+	spaces  map[*Namespace]uint32
+	regions map[*Region]uint32
+}
+
+// call waits for an answer, or for the releases that follow it.
+type call struct {
+	kind     wire.Type
+	answered chan struct{} // closed when body or err is set
+	body     []byte
+	err      error
+	file     *os.File // that came with the answer
+	wantFile bool
+	late     int // items to be released still; -1 before the answer
+	free     chan struct{}
+}
+
+// newLink connects, following the connection that was welcomed before.
+func newLink(ctx context.Context, o *Options, before wire.Welcome) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTime)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", o.Path)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{socket: conn.(*net.UnixConn), over: make(chan struct{}), read: make(chan struct{}),
+		waiting: map[uint64]*call{}, spaces: map[*Namespace]uint32{}, regions: map[*Region]uint32{}}
+	go l.receive()
+	hello := &wire.Hello{Lowest: 1, Highest: wire.Version, Instance: before.Instance, Connection: before.Connection, Client: o.Name, Token: o.Token}
+	body, err := l.ask(ctx, wire.TypeHello, hello, nil)
+	if err == nil {
+		l.welcome, err = wire.ParseWelcome(body)
+	}
+	if err != nil {
+		l.end(err)
+		<-l.read
+		return nil, err
+	}
+	return l, nil
+}
+
+// end ends the connection; every call that waits is answered errLost.
+func (l *link) end(err error) {
+	l.once.Do(func() {
+		l.mu.Lock()
+		l.err = err
+		waiting := l.waiting
+		l.waiting = nil
+		l.mu.Unlock()
+		_ = l.socket.Close()
+		for _, c := range waiting {
+			if c.late < 0 {
+				c.err = fmt.Errorf("%w: %w", errLost, err)
+				close(c.answered)
+			}
+			l.doubt = append(l.doubt, c)
+		}
+		close(l.over)
+	})
+}
+
+func (l *link) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// leave ends the connection when the daemon has let go of all memory, or does
+// not answer for a while.
+func (l *link) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	l.mu.Lock()
+	var numbers []uint64
+	for n := range l.waiting {
+		numbers = append(numbers, n)
+	}
+	l.mu.Unlock()
+	for _, n := range numbers {
+		_, _ = l.ask(ctx, wire.TypeCancel, wire.Wide(n), nil)
+	}
+	_, _ = l.ask(ctx, wire.TypeDrain, nil, nil)
+	l.end(ErrClosed)
+}
+
+// leaveTime bounds leave.
+const leaveTime = 2 * time.Second
+
+// start sends a request and returns the call that its answer ends.
+func (l *link) start(t wire.Type, m wire.Message, file *os.File) *call {
+	c := &call{kind: t, answered: make(chan struct{}), free: make(chan struct{}), late: -1, wantFile: t == wire.TypeCreateRegion}
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	l.mu.Lock()
+	if l.waiting == nil {
+		c.err = fmt.Errorf("%w: %w", errLost, l.err)
+		l.mu.Unlock()
+		close(c.answered)
+		close(c.free)
+		return c
+	}
+	l.last++
+	number := l.last
+	l.waiting[number] = c
+	l.mu.Unlock()
+	l.out = wire.AppendFrame(l.out[:0], t, number, m)
+	if err := sendFrame(l.socket, l.out, file); err != nil {
+		l.end(err)
+	}
+	return c
+}
+
+// ask is start that waits for the answer, while ctx lasts.
+func (l *link) ask(ctx context.Context, t wire.Type, m wire.Message, file *os.File) ([]byte, error) {
+	c := l.start(t, m, file)
+	select {
+	case <-c.answered:
+		return c.body, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// receive takes answers in until the connection ends.
+func (l *link) receive() {
+	defer close(l.read)
+	files := &fileReader{socket: l.socket}
+	defer files.close()
+	in := bufio.NewReaderSize(files, 64<<10)
+	header := make([]byte, wire.HeaderBytes)
+	for {
+		if _, err := io.ReadFull(in, header); err != nil {
+			l.end(err)
+			return
+		}
+		h, err := wire.ParseHeader(header, wire.FrameBytesMax)
+		if err != nil {
+			l.end(err)
+			return
+		}
+		body := make([]byte, h.BodyBytes)
+		if _, err := io.ReadFull(in, body); err != nil {
+			l.end(err)
+			return
+		}
+		if err := l.take(h, body, files); err != nil {
+			l.end(err)
+			return
+		}
+	}
+}
+
+// take gives one frame to the call that it is for.
+func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.waiting[h.Request]
+	if c == nil {
+		if h.Type == wire.TypeError && h.Request == 0 {
+			return parseError(body)
+		}
+		return fmt.Errorf("%w: an answer of type %#x to no request", wire.ErrMalformed, h.Type)
+	}
+	switch {
+	case h.Type == wire.TypeReleased:
+		items, err := wire.ParseReleased(body)
+		if err != nil {
+			return err
+		}
+		if c.late -= len(items); c.late < 0 {
+			return fmt.Errorf("%w: more items released than were late", wire.ErrMalformed)
+		}
+	case c.late >= 0:
+		return fmt.Errorf("%w: a second answer to a request", wire.ErrMalformed)
+	case h.Type == wire.TypeError:
+		c.err, c.late = parseError(body), 0
+		close(c.answered)
+	case h.Type == c.kind|wire.Answer:
+		c.body, c.late = body, lateIn(c.kind, body)
+		if c.wantFile {
+			c.file = files.take()
+		}
+		close(c.answered)
+	default:
+		return fmt.Errorf("%w: type %#x answers %#x", wire.ErrMalformed, h.Type, c.kind)
+	}
+	if c.late == 0 {
+		delete(l.waiting, h.Request)
+		close(c.free)
+	}
+	return nil
+}
+
+// lateIn counts the items of an answer whose release is to come.
+func lateIn(kind wire.Type, body []byte) (n int) {
+	if kind != wire.TypeGet && kind != wire.TypePut {
+		return 0
+	}
+	r, err := wire.ParseResults(body)
+	if err != nil {
+		return 0 // whoever waits finds out
+	}
+	for _, s := range r.Statuses {
+		if wire.Status(s) == wire.Late {
+			n++
+		}
+	}
+	return n
+}
+
+func parseError(body []byte) error {
+	m, err := wire.ParseError(body)
+	if err != nil {
+		return err
+	}
+	return &m
+}

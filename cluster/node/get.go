@@ -1,0 +1,101 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// get serves a Get.
+func (q *request) get(m *wire.Get) {
+	if m.Flags&^(wire.GetBounce|wire.GetNoTouch|wire.GetPrefix) != 0 {
+		q.refuse(argument(fmt.Sprintf("unknown flags %#x", m.Flags)))
+		q.finish()
+		return
+	}
+	t, err := q.newTransfer(m.Namespace, m.Group, m.Keys, m.Places, loads)
+	if err != nil {
+		q.refuse(err)
+		q.finish()
+		return
+	}
+	deadline, stop := q.patience(m.DeadlineUS)
+	defer stop()
+	t.deadline = deadline
+	if m.Flags&wire.GetPrefix != 0 {
+		t.cutToPrefix()
+	}
+	chunks := t.chunks()
+	o := engine.GetOptions{Deadline: deadline, Done: q.over, Bounce: m.Flags&wire.GetBounce != 0,
+		NoTouch: m.Flags&wire.GetNoTouch != 0 || len(chunks) > 1}
+	var running sync.WaitGroup
+	for i := 1; i < len(chunks); i++ {
+		running.Go(func() { t.load(&chunks[i], o) })
+	}
+	if len(chunks) > 0 {
+		t.load(&chunks[0], o)
+	}
+	running.Wait()
+	t.setRest(wire.Miss)
+	if o.NoTouch && m.Flags&wire.GetNoTouch == 0 {
+		t.touchHits()
+	}
+	t.reply(func(s wire.Status) bool { return s == wire.Hit })
+}
+
+// cutToPrefix makes misses of what is behind the first key that is not here.
+func (t *transfer) cutToPrefix() {
+	here, _, _, err := t.space.present(t.keys, engine.MatchOptions{})
+	if err != nil {
+		return // the engine will say so again
+	}
+	prefix := 0
+	for prefix < len(here) && here[prefix] {
+		prefix++
+	}
+	for i := prefix; i < len(t.statuses); i++ {
+		t.statuses[i] = byte(wire.Miss)
+	}
+}
+
+// load reads a chunk when its turn has come.
+func (t *transfer) load(c *chunk, o engine.GetOptions) {
+	d := c.part.drive
+	if !d.enter(c.part.flow, loads, c.bytes, t.q.over) {
+		t.tooLate(c.items)
+		return
+	}
+	defer d.leave(loads, c.bytes)
+	items := make([]engine.GetItem, len(c.items))
+	for j, i := range c.items {
+		items[j] = engine.GetItem{Key: t.keys[i], Dst: t.pieces[i]}
+	}
+	o.Released = func(j int) { t.released(c.items[j]) }
+	if err := c.part.ns.Get(items, o); err != nil {
+		t.set(c.items, wire.Miss) // the store is closed
+		return
+	}
+	for j, i := range c.items {
+		t.statuses[i] = wireStatus(items[j].Status)
+		if items[j].Err != nil {
+			t.q.c.note("a block was not read", items[j].Err)
+		}
+	}
+}
+
+// touchHits makes the blocks that were read young, in chain order, as one Get
+// of the engine does by itself.
+func (t *transfer) touchHits() {
+	hits := make([]engine.Key, 0, len(t.keys))
+	for i, s := range t.statuses {
+		if wire.Status(s) == wire.Hit {
+			hits = append(hits, t.keys[i])
+		}
+	}
+	_ = t.space.each(hits, func(p *part, keys []engine.Key, _ []int) error {
+		_, err := p.ns.Touch(keys) // on a closed store the age does not matter
+		return err
+	})
+}

@@ -1,0 +1,175 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// strictJSON decodes one JSON value with no unknown fields and nothing behind it.
+func strictJSON(b []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the JSON value")
+	}
+	return nil
+}
+
+// keysOf makes the engine's keys; they refer to the request's body.
+func (c *conn) keysOf(group uint32, packed wire.Keys) ([]engine.Key, error) {
+	if packed.Len() > c.node.options.KeysMax {
+		return nil, limit(fmt.Sprintf("a request of %d keys, %d is the limit", packed.Len(), c.node.options.KeysMax), "split it")
+	}
+	keys := make([]engine.Key, packed.Len())
+	for i, k := range packed.All() {
+		keys[i] = engine.Key{Group: group, Bytes: k}
+	}
+	return keys, nil
+}
+
+// each calls f for every store with its keys and their places in the request; whole
+// is true where that is all of them.
+func (s *space) each(keys []engine.Key, f func(p *part, keys []engine.Key, at []int) error) error {
+	if len(s.parts) == 1 {
+		return f(&s.parts[0], keys, nil)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	for i, at := range s.split(keys[0].Group, len(keys), func(i int) []byte { return keys[i].Bytes }) {
+		if len(at) == 0 {
+			continue
+		}
+		own := make([]engine.Key, len(at))
+		for j, k := range at {
+			own[j] = keys[k]
+		}
+		if err := f(&s.parts[i], own, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present says which keys are here, and leases them if asked.
+func (s *space) present(keys []engine.Key, o engine.MatchOptions) (here []bool, leased int, leases []partLease, err error) {
+	here = make([]bool, len(keys))
+	err = s.each(keys, func(p *part, own []engine.Key, at []int) error {
+		r, err := p.ns.Match(own, o)
+		if err != nil {
+			return err
+		}
+		if r.Lease != 0 {
+			leases = append(leases, partLease{p.ns, r.Lease})
+			leased += r.Leased
+		}
+		if at == nil {
+			here = r.Present
+			return nil
+		}
+		for j, i := range at {
+			here[i] = r.Present[j]
+		}
+		return nil
+	})
+	return here, leased, leases, err
+}
+
+func (c *conn) match(m *wire.Match) (wire.Message, error) {
+	s, err := c.space(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.keysOf(m.Group, m.Keys)
+	if err != nil {
+		return nil, err
+	}
+	lease := time.Duration(m.LeaseMS) * time.Millisecond
+	if lease > 0 && !c.mayLease() {
+		lease = 0
+	}
+	here, leased, leases, err := s.present(keys, engine.MatchOptions{Lease: lease})
+	if err != nil {
+		return nil, err
+	}
+	answer := &wire.MatchAnswer{Keys: uint32(len(keys)), Leased: uint32(leased), Bitmap: make([]byte, (len(keys)+7)/8)}
+	answer.Lease = c.keepLease(leases, lease)
+	found := 0
+	for i, yes := range here {
+		if yes {
+			bit(answer.Bitmap, i)
+			found++
+		}
+	}
+	for int(answer.Prefix) < len(here) && here[answer.Prefix] {
+		answer.Prefix++
+	}
+	for i := len(here) - 1; i >= 0 && here[i] && answer.Trailing < m.Trailing; i-- {
+		answer.Trailing++
+	}
+	c.node.counters.matched.Add(uint64(len(here)))
+	c.node.counters.matchedPresent.Add(uint64(found))
+	return answer, nil
+}
+
+// locate says where blocks are: 1 is this node.
+func (c *conn) locate(m *wire.KeyList) (wire.Message, error) {
+	s, err := c.space(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.keysOf(m.Group, m.Keys)
+	if err != nil {
+		return nil, err
+	}
+	here, _, _, err := s.present(keys, engine.MatchOptions{})
+	if err != nil {
+		return nil, err
+	}
+	b := le.AppendUint32(nil, uint32(len(here)))
+	for _, yes := range here {
+		if yes {
+			b = append(b, 1)
+		} else {
+			b = append(b, 0)
+		}
+	}
+	return wire.Raw(b), nil
+}
+
+func (c *conn) touch(m *wire.KeyList) (wire.Message, error) {
+	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Touch(keys) })
+}
+
+func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
+	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
+}
+
+// counting does something to keys on every store and answers how many there were.
+func (c *conn) counting(m *wire.KeyList, do func(p *part, keys []engine.Key) (int, error)) (wire.Message, error) {
+	s, err := c.space(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.keysOf(m.Group, m.Keys)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	err = s.each(keys, func(p *part, own []engine.Key, _ []int) error {
+		n, err := do(p, own)
+		total += n
+		return err
+	})
+	return wire.Number(total), err
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"time"
+
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// leaseBook is the leases of one connection. A lease ends by Release, by its time,
+// or with the connection.
+type leaseBook struct {
+	byNumber map[uint64]connLease
+	last     uint64
+}
+
+type connLease struct {
+	parts   []partLease
+	expires time.Time
+}
+
+// partLease is the lease of one store.
+type partLease struct {
+	ns *engine.Namespace
+	id engine.LeaseID
+}
+
+// mayLease reports whether the connection may take another lease. Those whose
+// time is over do not count.
+func (c *conn) mayLease() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &c.leases
+	if len(b.byNumber) < c.node.options.LeasesMax {
+		return true
+	}
+	now := time.Now()
+	for number, l := range b.byNumber {
+		if l.expires.Before(now) {
+			delete(b.byNumber, number)
+		}
+	}
+	return len(b.byNumber) < c.node.options.LeasesMax
+}
+
+// keepLease gives a lease its number; 0 for none. d is at least as long as the
+// stores hold it.
+func (c *conn) keepLease(parts []partLease, d time.Duration) uint64 {
+	if len(parts) == 0 {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &c.leases
+	if b.byNumber == nil {
+		b.byNumber = map[uint64]connLease{}
+	}
+	b.last++
+	b.byNumber[b.last] = connLease{parts, time.Now().Add(d)}
+	return b.last
+}
+
+// release ends a lease. An unknown one has ended before.
+func (c *conn) release(number uint64) {
+	c.mu.Lock()
+	l := c.leases.byNumber[number]
+	delete(c.leases.byNumber, number)
+	c.mu.Unlock()
+	l.end()
+}
+
+func (l connLease) end() {
+	for _, p := range l.parts {
+		p.ns.Release(p.id)
+	}
+}
+
+func (b *leaseBook) endAll() {
+	for _, l := range b.byNumber {
+		l.end()
+	}
+	b.byNumber = nil
+}

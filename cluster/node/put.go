@@ -1,0 +1,79 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// put serves a Put.
+func (q *request) put(m *wire.Put) {
+	if m.Flags&^(wire.PutDurable|wire.PutDropIfBusy) != 0 {
+		q.refuse(argument(fmt.Sprintf("unknown flags %#x", m.Flags)))
+		q.finish()
+		return
+	}
+	t, err := q.newTransfer(m.Namespace, m.Group, m.Keys, m.Places, stores)
+	if err != nil {
+		q.refuse(err)
+		q.finish()
+		return
+	}
+	deadline, stop := q.patience(m.DeadlineUS)
+	defer stop()
+	o := engine.PutOptions{Deadline: deadline, Done: q.over, Shared: true, DropIfBusy: m.Flags&wire.PutDropIfBusy != 0}
+	if m.Flags&wire.PutDurable != 0 {
+		o.Durability = engine.Durable
+	}
+	chunks := t.admit(t.chunks())
+	// Tail first, as within a call of the engine: a leaf ages before its parent.
+	for i := len(chunks) - 1; i >= 0; i-- {
+		t.store(&chunks[i], m, o)
+		chunks[i].part.drive.discharge(chunks[i].bytes)
+	}
+	t.setRest(wire.Dropped)
+	t.reply(func(s wire.Status) bool { return s == wire.Stored || s == wire.Present })
+}
+
+// admit drops at once the chunks for which a drive's queue has no room: the client
+// gets its memory back instead of a place in a long queue. What is kept is the
+// beginning of the chain, which is of use without the rest.
+func (t *transfer) admit(chunks []chunk) []chunk {
+	kept := chunks[:0:0]
+	full := map[*drive]bool{}
+	for _, c := range chunks {
+		if d := c.part.drive; full[d] || !d.admit(c.bytes) {
+			full[d] = true
+			t.set(c.items, wire.Dropped)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}
+
+// store writes a chunk when its turn has come.
+func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
+	d := c.part.drive
+	if !d.enter(c.part.flow, stores, c.bytes, t.q.over) {
+		t.tooLate(c.items)
+		return
+	}
+	defer d.leave(stores, c.bytes)
+	items := make([]engine.PutItem, len(c.items))
+	for j, i := range c.items {
+		items[j] = engine.PutItem{Key: t.keys[i], Src: t.pieces[i], Depth: m.Depth + uint32(i), Importance: m.Importance}
+	}
+	o.Released = func(j int) { t.released(c.items[j]) }
+	if err := c.part.ns.Put(items, o); err != nil {
+		t.set(c.items, wire.Dropped) // the store is closed
+		return
+	}
+	for j, i := range c.items {
+		t.statuses[i] = wireStatus(items[j].Status)
+		if items[j].Err != nil {
+			t.q.c.note("a block was not stored", items[j].Err)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// space is one namespace over all stores of the node. A key has its home on one of
+// them, chosen by weighted rendezvous: each store draws a number from the key, and
+// the highest wins. So a store that comes or goes moves only its own keys, which are
+// misses then.
+type space struct {
+	id         [32]byte
+	name       string
+	blockBytes int
+	rule       NamespaceRule
+	parts      []part
+	counters   spaceCounters
+}
+
+// part is a space on one store.
+type part struct {
+	ns    *engine.Namespace
+	drive *drive
+	flow  *flow
+	seed  uint64  // of the store, for the draw
+	size  float64 // of the store, its weight
+}
+
+// spaceCounters count keys, not requests.
+type spaceCounters struct {
+	hits, misses, late, busy, stored, present, dropped atomic.Uint64
+	prefixHits                                         atomic.Uint64 // hits with all before them in the request hit
+	readBytes, writtenBytes                            atomic.Uint64
+}
+
+// home is the part that key belongs to.
+func (s *space) home(group uint32, key []byte) int {
+	if len(s.parts) == 1 {
+		return 0
+	}
+	best, score := 0, math.Inf(-1)
+	for i := range s.parts {
+		p := &s.parts[i]
+		h := xxh3.HashSeed(key, p.seed^uint64(group)*0x9e3779b97f4a7c15)
+		u := (float64(h>>11) + 0.5) / (1 << 53) // in (0, 1)
+		if draw := -p.size / math.Log(u); draw > score {
+			best, score = i, draw
+		}
+	}
+	return best
+}
+
+// split sorts the indices of n keys by their homes; nil for a single store.
+func (s *space) split(group uint32, n int, key func(int) []byte) [][]int {
+	if len(s.parts) == 1 {
+		return nil
+	}
+	homes := make([][]int, len(s.parts))
+	for i := range n {
+		h := s.home(group, key(i))
+		homes[h] = append(homes[h], i)
+	}
+	return homes
+}
+
+// openSpace opens a namespace on every store.
+func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
+	rule, listed := n.options.Namespaces[d.Name]
+	if n.options.OnlyListed && !listed {
+		return nil, fmt.Errorf("%w: namespace %q is not listed in the daemon's configuration", errDenied, d.Name)
+	}
+	if !sameSecret(rule.Token, token) {
+		return nil, fmt.Errorf("%w: namespace %q wants another token", errDenied, d.Name)
+	}
+	id, err := d.ID()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrConfig, err)
+	}
+	n.opening.Lock() // stores write their file when a namespace is new
+	defer n.opening.Unlock()
+	if s := n.spaces[id]; s != nil {
+		return s, nil
+	}
+	s := &space{id: id, name: d.Name, blockBytes: d.BlockBytes, rule: rule}
+	for i, store := range n.options.Stores {
+		ns, err := store.Namespace(d)
+		if err != nil {
+			return nil, err
+		}
+		if rule.QuotaBytes > 0 {
+			if err := ns.SetQuota(rule.QuotaBytes / int64(len(n.options.Stores))); err != nil {
+				return nil, err
+			}
+		}
+		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
+			seed: n.seeds[i], size: n.sizes[i]})
+	}
+	n.spaces[id] = s
+	return s, nil
+}
+
+// drop drops the namespace on every store.
+func (s *space) drop() error {
+	var errs []error
+	for i := range s.parts {
+		errs = append(errs, s.parts[i].ns.Drop())
+	}
+	return errors.Join(errs...)
+}

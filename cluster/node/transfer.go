@@ -1,0 +1,253 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// transfer is a Get or a Put under way. Its blocks go to the engine in chunks, each
+// when its turn has come on its drive.
+type transfer struct {
+	q        *request
+	space    *space
+	class    class
+	keys     []engine.Key
+	pieces   [][][]byte // of each key; nil where its place is bad
+	regions  map[uint32]*region
+	statuses []byte // a wire.Status each; every chunk writes its own
+	deadline time.Time
+
+	mu       sync.Mutex
+	answered bool
+	late     int           // items LATE and not released yet, or released before the answer
+	early    wire.Released // released before the answer
+}
+
+// newTransfer finds the memory of every key. It holds the regions until end.
+func (q *request) newTransfer(number, group uint32, packed wire.Keys, places wire.Places, class class) (*transfer, error) {
+	c := q.c
+	s, err := c.space(number)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := c.keysOf(group, packed)
+	if err != nil {
+		return nil, err
+	}
+	if len(keys)*places.Each() > c.node.options.KeysMax*piecesPerKey {
+		return nil, limit(fmt.Sprintf("a request of %d pieces, %d is the limit", len(keys)*places.Each(), c.node.options.KeysMax*piecesPerKey), "split it")
+	}
+	t := &transfer{q: q, space: s, class: class, keys: keys, pieces: make([][][]byte, len(keys)),
+		regions: map[uint32]*region{}, statuses: make([]byte, len(keys))}
+	if err := t.find(places); err != nil {
+		t.letGo()
+		return nil, err
+	}
+	return t, nil
+}
+
+// find turns places into memory.
+func (t *transfer) find(places wire.Places) error {
+	each := places.Each()
+	all := make([][]byte, len(t.keys)*each)
+	for i := range t.keys {
+		own, total, bad := all[i*each:(i+1)*each], 0, false
+		for j := range own {
+			p := places.At(i, j)
+			r, err := t.region(p.Region)
+			if err != nil {
+				return err
+			}
+			total += int(p.LengthBytes)
+			if own[j], err = r.memory.Slice(p.Offset, uint64(p.LengthBytes)); err != nil {
+				bad = true
+			}
+		}
+		if total != t.space.blockBytes {
+			return argument(fmt.Sprintf("key %d has places of %d bytes together, a block of namespace %q has %d", i, total, t.space.name, t.space.blockBytes))
+		}
+		if bad {
+			t.q.c.node.counters.faults.Add(1)
+			continue
+		}
+		t.pieces[i] = own
+	}
+	return nil
+}
+
+// region holds a region of the connection for this transfer.
+func (t *transfer) region(number uint32) (*region, error) {
+	if r := t.regions[number]; r != nil {
+		return r, nil
+	}
+	c := t.q.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.regions[number]
+	if r == nil || r.memory.Acquire() != nil {
+		return nil, unknown(fmt.Sprintf("region %d is not registered on this connection", number))
+	}
+	t.regions[number] = r
+	return r, nil
+}
+
+func (t *transfer) letGo() {
+	for _, r := range t.regions {
+		r.memory.Release()
+	}
+}
+
+// released is the engine's word that it is done with the memory of a late item.
+func (t *transfer) released(i int) {
+	t.mu.Lock()
+	if !t.answered {
+		t.early = append(t.early, uint32(i))
+		t.mu.Unlock()
+		return
+	}
+	t.late--
+	last := t.late == 0
+	t.mu.Unlock()
+	t.tell(wire.Released{uint32(i)})
+	if last {
+		t.end()
+	}
+}
+
+// reply sends the statuses and then what has been released already. good counts
+// the statuses that make a prefix.
+func (t *transfer) reply(good func(wire.Status) bool) {
+	results := &wire.Results{Statuses: t.statuses, TimeUS: uint32(min(time.Since(t.q.came).Microseconds(), 1<<32-1))}
+	for int(results.Prefix) < len(t.statuses) && good(wire.Status(t.statuses[results.Prefix])) {
+		results.Prefix++
+	}
+	t.count(int(results.Prefix))
+	t.q.answer(results)
+	late := 0
+	for _, s := range t.statuses {
+		if wire.Status(s) == wire.Late {
+			late++
+		}
+	}
+	t.mu.Lock()
+	t.answered = true
+	t.late = late - len(t.early)
+	early, last := t.early, t.late == 0
+	t.mu.Unlock()
+	if len(early) > 0 {
+		t.tell(early)
+	}
+	if last {
+		t.end()
+	}
+}
+
+func (t *transfer) tell(items wire.Released) {
+	q := t.q
+	q.c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, wire.TypeReleased, q.number, items) }, nil)
+}
+
+// end is the last of a transfer: it has its answer, and no memory is in use.
+func (t *transfer) end() {
+	t.letGo()
+	t.q.finish()
+}
+
+// chunk is what goes to one engine in one call.
+type chunk struct {
+	part  *part
+	items []int // indices into the request
+	bytes int64
+}
+
+// chunks cuts the keys that have memory and no status yet, store by store.
+func (t *transfer) chunks() []chunk {
+	var homes [][]int
+	if homes = t.space.split(t.group(), len(t.keys), func(i int) []byte { return t.keys[i].Bytes }); homes == nil {
+		all := make([]int, len(t.keys))
+		for i := range all {
+			all[i] = i
+		}
+		homes = [][]int{all}
+	}
+	most := max(1, chunkBytes/t.space.blockBytes)
+	var cut []chunk
+	for h, home := range homes {
+		var items []int
+		for _, i := range home {
+			if t.statuses[i] == 0 && t.pieces[i] != nil {
+				items = append(items, i)
+			}
+		}
+		for len(items) > 0 {
+			n := min(most, len(items))
+			cut = append(cut, chunk{&t.space.parts[h], items[:n], int64(n) * int64(t.space.blockBytes)})
+			items = items[n:]
+		}
+	}
+	return cut
+}
+
+func (t *transfer) group() uint32 {
+	if len(t.keys) == 0 {
+		return 0
+	}
+	return t.keys[0].Group
+}
+
+// set gives a status to every item of a chunk, or of all without one.
+func (t *transfer) set(items []int, s wire.Status) {
+	for _, i := range items {
+		t.statuses[i] = byte(s)
+	}
+}
+
+func (t *transfer) setRest(s wire.Status) {
+	for i := range t.statuses {
+		if t.statuses[i] == 0 {
+			t.statuses[i] = byte(s)
+		}
+	}
+}
+
+// late answers a chunk whose turn has not come.
+func (t *transfer) tooLate(items []int) {
+	t.set(items, wire.Late)
+	for _, i := range items {
+		t.released(i)
+	}
+}
+
+// wireStatus translates the engine's.
+func wireStatus(s engine.Status) byte {
+	return byte([...]wire.Status{engine.Unanswered: wire.Miss, engine.Hit: wire.Hit, engine.Miss: wire.Miss, engine.Late: wire.Late,
+		engine.Busy: wire.Busy, engine.Stored: wire.Stored, engine.Present: wire.Present, engine.Dropped: wire.Dropped}[s])
+}
+
+// count adds a finished transfer to its namespace's counters.
+func (t *transfer) count(prefix int) {
+	var n [8]uint64
+	for _, s := range t.statuses {
+		n[s]++
+	}
+	k := &t.space.counters
+	add := func(c *atomic.Uint64, s wire.Status) { c.Add(n[s]) }
+	if t.class == loads {
+		add(&k.hits, wire.Hit)
+		add(&k.misses, wire.Miss)
+		add(&k.late, wire.Late)
+		add(&k.busy, wire.Busy)
+		k.prefixHits.Add(uint64(prefix))
+		k.readBytes.Add(n[wire.Hit] * uint64(t.space.blockBytes))
+		return
+	}
+	add(&k.stored, wire.Stored)
+	add(&k.present, wire.Present)
+	add(&k.dropped, wire.Dropped)
+	k.writtenBytes.Add(n[wire.Stored] * uint64(t.space.blockBytes))
+}

@@ -1,0 +1,190 @@
+package wire
+
+import "encoding/binary"
+
+var le = binary.LittleEndian
+
+// OpenNamespace asks for the namespace of a descriptor.
+type OpenNamespace struct {
+	Descriptor []byte // JSON
+	Token      string // what this namespace wants to see; may be empty
+}
+
+// Append implements Message.
+func (m *OpenNamespace) Append(b []byte) []byte {
+	b = le.AppendUint32(b, uint32(len(m.Descriptor)))
+	return appendText(append(b, m.Descriptor...), m.Token)
+}
+
+// ParseOpenNamespace decodes an OpenNamespace; the descriptor refers to body.
+func ParseOpenNamespace(body []byte) (m OpenNamespace, err error) {
+	r := reader{b: body}
+	m.Descriptor = r.take(int(r.u32("descriptor bytes")), "descriptor")
+	m.Token = r.text("token")
+	return m, r.done()
+}
+
+// NamespaceOpened answers OpenNamespace.
+type NamespaceOpened struct {
+	Namespace  uint32 // its number on this connection
+	BlockBytes uint32
+	ID         [32]byte
+	Name       string
+}
+
+// Append implements Message.
+func (m *NamespaceOpened) Append(b []byte) []byte {
+	b = le.AppendUint32(le.AppendUint32(b, m.Namespace), m.BlockBytes)
+	return appendText(append(b, m.ID[:]...), m.Name)
+}
+
+// ParseNamespaceOpened decodes a NamespaceOpened.
+func ParseNamespaceOpened(body []byte) (m NamespaceOpened, err error) {
+	r := reader{b: body}
+	m.Namespace, m.BlockBytes = r.u32("namespace"), r.u32("block bytes")
+	copy(m.ID[:], r.take(32, "namespace ID"))
+	m.Name = r.text("name")
+	return m, r.done()
+}
+
+// RegisterRegion hands a file to the daemon; its descriptor comes with the frame.
+type RegisterRegion struct {
+	Flags       uint32
+	LengthBytes uint64
+}
+
+// Append implements Message.
+func (m *RegisterRegion) Append(b []byte) []byte {
+	return le.AppendUint64(le.AppendUint32(b, m.Flags), m.LengthBytes)
+}
+
+// ParseRegisterRegion decodes a RegisterRegion.
+func ParseRegisterRegion(body []byte) (m RegisterRegion, err error) {
+	r := reader{b: body}
+	m.Flags, m.LengthBytes = r.u32("flags"), r.u64("length")
+	return m, r.done()
+}
+
+// CreateRegion asks the daemon for memory; so is it answered, with a region in
+// place of the namespace, and a descriptor.
+type CreateRegion struct {
+	Number      uint32 // namespace; in the answer, region
+	LengthBytes uint64
+}
+
+// Append implements Message.
+func (m *CreateRegion) Append(b []byte) []byte {
+	return le.AppendUint64(le.AppendUint32(le.AppendUint32(b, m.Number), 0), m.LengthBytes)
+}
+
+// ParseCreateRegion decodes a CreateRegion or its answer.
+func ParseCreateRegion(body []byte) (m CreateRegion, err error) {
+	r := reader{b: body}
+	m.Number = r.u32("number")
+	r.zeros(4, "reserved")
+	m.LengthBytes = r.u64("length")
+	return m, r.done()
+}
+
+// Number is a body of one 32-bit number: a region, a namespace, a count.
+type Number uint32
+
+// Append implements Message.
+func (m Number) Append(b []byte) []byte { return le.AppendUint32(b, uint32(m)) }
+
+// ParseNumber decodes a Number.
+func ParseNumber(body []byte) (Number, error) {
+	r := reader{b: body}
+	n := r.u32("number")
+	return Number(n), r.done()
+}
+
+// Wide is a body of one 64-bit number: a lease, a request.
+type Wide uint64
+
+// Append implements Message.
+func (m Wide) Append(b []byte) []byte { return le.AppendUint64(b, uint64(m)) }
+
+// ParseWide decodes a Wide.
+func ParseWide(body []byte) (Wide, error) {
+	r := reader{b: body}
+	n := r.u64("number")
+	return Wide(n), r.done()
+}
+
+// Raw is a body of any bytes.
+type Raw []byte
+
+// Append implements Message.
+func (m Raw) Append(b []byte) []byte { return append(b, m...) }
+
+// KeyList names blocks: Touch, Delete, Locate, and with flags Prefetch.
+type KeyList struct {
+	Namespace, Group uint32
+	Keys             Keys
+}
+
+// Append implements Message.
+func (m *KeyList) Append(b []byte) []byte {
+	return m.Keys.append(le.AppendUint32(le.AppendUint32(b, m.Namespace), m.Group))
+}
+
+// ParseKeyList decodes a KeyList; the keys refer to body.
+func ParseKeyList(body []byte) (m KeyList, err error) {
+	r := reader{b: body}
+	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
+	m.Keys = r.keys()
+	return m, r.done()
+}
+
+// Match asks which blocks are here.
+type Match struct {
+	Namespace, Group uint32
+	LeaseMS          uint32 // 0: no lease
+	Trailing         uint32
+	Keys             Keys
+}
+
+// Append implements Message.
+func (m *Match) Append(b []byte) []byte {
+	for _, n := range []uint32{m.Namespace, m.Group, 0, m.LeaseMS, m.Trailing} {
+		b = le.AppendUint32(b, n)
+	}
+	return m.Keys.append(b)
+}
+
+// ParseMatch decodes a Match; the keys refer to body.
+func ParseMatch(body []byte) (m Match, err error) {
+	r := reader{b: body}
+	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
+	r.zeros(4, "flags")
+	m.LeaseMS, m.Trailing = r.u32("lease"), r.u32("trailing")
+	m.Keys = r.keys()
+	return m, r.done()
+}
+
+// MatchAnswer answers Match. Bit i%8 of Bitmap[i/8] stands for key i.
+type MatchAnswer struct {
+	Keys, Prefix, Trailing, Leased uint32
+	Lease                          uint64
+	Bitmap                         []byte
+}
+
+// Append implements Message.
+func (m *MatchAnswer) Append(b []byte) []byte {
+	for _, n := range []uint32{m.Keys, m.Prefix, m.Trailing, m.Leased} {
+		b = le.AppendUint32(b, n)
+	}
+	return append(le.AppendUint64(b, m.Lease), m.Bitmap...)
+}
+
+// ParseMatchAnswer decodes a MatchAnswer; the bitmap refers to body.
+func ParseMatchAnswer(body []byte) (m MatchAnswer, err error) {
+	r := reader{b: body}
+	for _, n := range []*uint32{&m.Keys, &m.Prefix, &m.Trailing, &m.Leased} {
+		*n = r.u32("count")
+	}
+	m.Lease = r.u64("lease")
+	m.Bitmap = r.take((int(m.Keys)+7)/8, "bitmap")
+	return m, r.done()
+}

@@ -1,0 +1,106 @@
+package wire
+
+// Get asks for blocks.
+type Get struct {
+	Namespace, Group uint32
+	Flags            uint32
+	DeadlineUS       uint32 // from its arrival; 0: none
+	Keys             Keys
+	Places           Places
+}
+
+// Append implements Message.
+func (m *Get) Append(b []byte) []byte {
+	for _, n := range []uint32{m.Namespace, m.Group, m.Flags, m.DeadlineUS} {
+		b = le.AppendUint32(b, n)
+	}
+	return m.Places.append(m.Keys.append(b))
+}
+
+// ParseGet decodes a Get; keys and places refer to body.
+func ParseGet(body []byte) (m Get, err error) {
+	r := reader{b: body}
+	for _, n := range []*uint32{&m.Namespace, &m.Group, &m.Flags, &m.DeadlineUS} {
+		*n = r.u32("field")
+	}
+	m.Keys = r.keys()
+	m.Places = r.places(m.Keys.Len())
+	return m, r.done()
+}
+
+// Put brings blocks.
+type Put struct {
+	Namespace, Group uint32
+	Flags            uint32
+	DeadlineUS       uint32 // from its arrival; 0: none
+	Depth            uint32 // of the first key in its chain; the others follow
+	Importance       uint8
+	Keys             Keys
+	Places           Places
+}
+
+// Append implements Message.
+func (m *Put) Append(b []byte) []byte {
+	for _, n := range []uint32{m.Namespace, m.Group, m.Flags, m.DeadlineUS, m.Depth} {
+		b = le.AppendUint32(b, n)
+	}
+	return m.Places.append(m.Keys.append(append(b, m.Importance, 0, 0, 0)))
+}
+
+// ParsePut decodes a Put; keys and places refer to body.
+func ParsePut(body []byte) (m Put, err error) {
+	r := reader{b: body}
+	for _, n := range []*uint32{&m.Namespace, &m.Group, &m.Flags, &m.DeadlineUS, &m.Depth} {
+		*n = r.u32("field")
+	}
+	m.Importance = r.u8("importance")
+	r.zeros(3, "reserved")
+	m.Keys = r.keys()
+	m.Places = r.places(m.Keys.Len())
+	return m, r.done()
+}
+
+// Results answer Get and Put.
+type Results struct {
+	Prefix   uint32 // leading keys that are HIT; of a Put, STORED or PRESENT
+	TimeUS   uint32
+	Statuses []byte // a Status each
+}
+
+// Append implements Message.
+func (m *Results) Append(b []byte) []byte {
+	for _, n := range []uint32{m.Prefix, m.TimeUS, uint32(len(m.Statuses))} {
+		b = le.AppendUint32(b, n)
+	}
+	return append(b, m.Statuses...)
+}
+
+// ParseResults decodes Results; the statuses refer to body.
+func ParseResults(body []byte) (m Results, err error) {
+	r := reader{b: body}
+	m.Prefix, m.TimeUS = r.u32("prefix"), r.u32("time")
+	m.Statuses = r.take(int(r.u32("number of statuses")), "statuses")
+	return m, r.done()
+}
+
+// Released names items that were LATE and whose memory is the client's again.
+type Released []uint32
+
+// Append implements Message.
+func (m Released) Append(b []byte) []byte {
+	b = le.AppendUint32(b, uint32(len(m)))
+	for _, item := range m {
+		b = le.AppendUint32(b, item)
+	}
+	return b
+}
+
+// ParseReleased decodes a Released.
+func ParseReleased(body []byte) (m Released, err error) {
+	r := reader{b: body}
+	raw := r.take(4*int(r.u32("number of items")), "items")
+	for ; len(raw) > 0; raw = raw[4:] {
+		m = append(m, le.Uint32(raw))
+	}
+	return m, r.done()
+}
