@@ -13,6 +13,7 @@ import (
 
 // cli is the command line. After a change: go generate.
 type cli struct {
+	Serve      serveCmd      `cmd:"" help:"Serve stores to the clients of this machine over a Unix socket."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
 	Put        putCmd        `cmd:"" help:"Store one block."`
 	Get        getCmd        `cmd:"" help:"Read one block."`

@@ -28,6 +28,25 @@ type versionReport struct {
 func (*versionCmd) reports() []any { return []any{versionReport{}} }
 
 func (c *versionCmd) run(_ context.Context, st *state) error {
+	v := versionOf(st)
+	if c.JSON {
+		return printJSON(st.stdout, v)
+	}
+	revision := v.Revision
+	if v.Modified {
+		revision += ", modified"
+	}
+	tags := v.Tags
+	if tags == "" {
+		tags = "none"
+	}
+	_, err := fmt.Fprintf(st.stdout, "spillway %s (revision %s)\n%s %s, cgo %t, build tags %s, planted faults %t\n",
+		v.Version, revision, v.Go, v.Platform, v.Cgo, tags, v.Planted)
+	return err
+}
+
+// versionOf is what the program was built from.
+func versionOf(st *state) versionReport {
 	v := versionReport{Type: "version", Version: "unknown", Revision: "unknown", Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH, Planted: planted.Set(planted.None)}
 	if info, ok := st.buildInfo(); ok {
@@ -45,18 +64,5 @@ func (c *versionCmd) run(_ context.Context, st *state) error {
 			}
 		}
 	}
-	if c.JSON {
-		return printJSON(st.stdout, v)
-	}
-	revision := v.Revision
-	if v.Modified {
-		revision += ", modified"
-	}
-	tags := v.Tags
-	if tags == "" {
-		tags = "none"
-	}
-	_, err := fmt.Fprintf(st.stdout, "spillway %s (revision %s)\n%s %s, cgo %t, build tags %s, planted faults %t\n",
-		v.Version, revision, v.Go, v.Platform, v.Cgo, tags, v.Planted)
-	return err
+	return v
 }
