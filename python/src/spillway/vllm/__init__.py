@@ -3,8 +3,8 @@
     "secondary_tiers": [{"type": "SpillwayTier", "module_path": "spillway.vllm",
                          "socket": "/run/spillway/spillway.sock"}]
 
-vLLM before 0.28 does not know ``module_path``: leave it out there. The package's entry
-point registers the type by name, in every version.
+vLLM before 0.28 knows no ``module_path``; there, and elsewhere, too, the package's entry
+point has registered the type by name.
 """
 
 from __future__ import annotations

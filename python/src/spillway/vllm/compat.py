@@ -43,6 +43,7 @@ _BASE_OPTIONS = set(inspect.signature(SecondaryTierManager.__init__).parameters)
 
 def base_options(options: Dict[str, Any]) -> Dict[str, Any]:
     """Of what the factory passed, what the base class takes; TypeError if anything is left."""
+    options = {k: v for k, v in options.items() if k != "module_path"}  # passed on before 0.28
     unknown = sorted(set(options) - _BASE_OPTIONS)
     if unknown:
         raise TypeError(f"the tier has no option {', '.join(unknown)}")
