@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/goleak"
 
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/cluster/node"
-	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/device/sim"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,6 +29,8 @@ type rig struct {
 	socket  string
 	options node.Options
 	store   engine.Options
+	disk    *sim.Disk // in place of the first directory; may be nil
+	index   *vfs.MemFS
 
 	node   *node.Node
 	served chan error
@@ -48,7 +51,11 @@ func (r *rig) start() *rig {
 	o := r.options
 	for _, dir := range r.dirs {
 		so := r.store
-		so.Dir = dir
+		if so.Dir = dir; r.disk != nil {
+			dev, err := r.disk.Open()
+			must(r.t, err)
+			so.Device, so.IndexFS = dev, r.index
+		}
 		s, err := engine.Open(so)
 		must(r.t, err)
 		o.Stores = append(o.Stores, s)
@@ -207,5 +214,3 @@ func eventually(t testing.TB, what string, is func() bool) {
 		}
 	}
 }
-
-var _ = wire.Hit

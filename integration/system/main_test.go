@@ -29,6 +29,9 @@ var unmountable string
 const namespaceMark = "SPILLWAY_TEST_MOUNTS"
 
 func TestMain(m *testing.M) {
+	if socket := os.Getenv(clientMark); socket != "" {
+		beClient(socket)
+	}
 	unmountable = isolate()
 	os.Exit(withPrograms(m))
 }

@@ -1,0 +1,205 @@
+package node
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const mib = 1 << 20
+
+// run moves bytes through the drive: it waits for its turn, takes as long as a drive
+// of rate bytes per second would, and notes its end.
+func run(d *drive, f *flow, c class, bytes int64, takes time.Duration, ended func()) {
+	if d.enter(f, c, bytes, nil) {
+		time.Sleep(takes)
+		d.leave(c, bytes)
+		ended()
+	}
+}
+
+// TestSharesByWeight: two namespaces that always have something waiting get bytes in
+// proportion to their weights, whatever the sizes of their transfers.
+func TestSharesByWeight(t *testing.T) {
+	for _, sizes := range [][2]int64{{mib, mib}, {16 * mib, mib}, {64 << 10, 16 * mib}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDrive(1<<40, time.Hour)
+			flows := []*flow{{weight: 1}, {weight: 3}}
+			var mu sync.Mutex
+			var moved [2]int64
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for i, f := range flows {
+				for range int(2*loadWindow/sizes[i]) + 1 {
+					wg.Go(func() {
+						for {
+							select {
+							case <-stop:
+								return
+							default:
+							}
+							run(d, f, loads, sizes[i], 10*time.Millisecond, func() {
+								mu.Lock()
+								moved[i] += sizes[i]
+								mu.Unlock()
+							})
+						}
+					})
+				}
+			}
+			time.Sleep(10 * time.Second)
+			close(stop)
+			wg.Wait()
+			if ratio := float64(moved[1]) / float64(moved[0]); ratio < 2.7 || ratio > 3.3 {
+				t.Errorf("sizes %v: moved %v MiB, ratio %.2f", sizes, []int64{moved[0] / mib, moved[1] / mib}, ratio)
+			}
+		})
+	}
+}
+
+// TestIdleShareIsNotSaved: who has not asked for a while gets no more than its share
+// afterwards, and takes nothing while it is idle.
+func TestIdleShareIsNotSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(1<<40, time.Hour)
+		busy, late := &flow{weight: 1}, &flow{weight: 1}
+		order := make(chan string, 1000)
+		var wg sync.WaitGroup
+		for range 100 { // the first four fill the window
+			wg.Go(func() { run(d, busy, loads, 16*mib, time.Second, func() { order <- "busy" }) })
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		for range 10 {
+			wg.Go(func() { run(d, late, loads, 16*mib, time.Second, func() { order <- "late" }) })
+		}
+		wg.Wait()
+		close(order)
+		n, first, last := 0, 0, 0
+		for who := range order {
+			n++
+			if who == "late" {
+				if first == 0 {
+					first = n
+				}
+				last = n
+			}
+		}
+		// They came after 40; interleaved one to one they are done 20 later or so.
+		if n != 110 || first > 50 || last < 55 || last > 75 {
+			t.Errorf("of %d the latecomer's were %d to %d", n, first, last)
+		}
+	})
+}
+
+// TestLoadsBeforeStores: while loads wait, only a small window of stores runs, but some
+// always do.
+func TestLoadsBeforeStores(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(1<<40, time.Hour)
+		f := &flow{weight: 1}
+		var wg sync.WaitGroup
+		most := func(c class) (n int64) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.running[c]
+		}
+		for range 100 {
+			wg.Go(func() { run(d, f, stores, mib, 10*time.Millisecond, func() {}) })
+		}
+		synctest.Wait()
+		if n := most(stores); n != storeWindow {
+			t.Errorf("%d MiB of stores run alone", n/mib)
+		}
+		for range 1000 {
+			wg.Go(func() { run(d, f, loads, mib, 10*time.Millisecond, func() {}) })
+		}
+		for range 5 {
+			time.Sleep(10*time.Millisecond + time.Microsecond)
+			synctest.Wait()
+			if l, s := most(loads), most(stores); l != loadWindow || s != storeWindowLoaded {
+				t.Errorf("%d MiB of loads and %d MiB of stores run", l/mib, s/mib)
+			}
+		}
+		wg.Wait()
+		if most(loads) != 0 || most(stores) != 0 {
+			t.Error("something runs for ever")
+		}
+	})
+}
+
+// TestLargerThanTheWindow: a transfer larger than any window runs alone.
+func TestLargerThanTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(1<<40, time.Hour)
+		f := &flow{weight: 1}
+		ended := 0
+		for _, c := range []class{loads, stores} {
+			run(d, f, c, 10*loadWindow, time.Second, func() { ended++ })
+		}
+		if ended != 2 {
+			t.Errorf("%d of 2 ended", ended)
+		}
+	})
+}
+
+// TestAdmission: puts are refused beyond the bytes, and beyond the time that the
+// measured rate needs; never while nothing waits.
+func TestAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(100*mib, 2*time.Second)
+		f := &flow{weight: 1}
+		if !d.admit(500 * mib) {
+			t.Error("the first was refused")
+		}
+		d.discharge(500 * mib)
+		for i := range 100 {
+			if !d.admit(mib) {
+				t.Fatalf("refused after %d MiB of 100, before any rate is known", i)
+			}
+		}
+		if d.admit(mib) {
+			t.Error("admitted beyond the bytes")
+		}
+		for range 100 { // 10 MiB a second
+			run(d, f, stores, mib, 100*time.Millisecond, func() { d.discharge(mib) })
+		}
+		admitted := 0
+		for d.admit(mib) {
+			admitted++
+		}
+		if admitted != 20 {
+			t.Errorf("admitted %d MiB at 10 MiB a second, for 2 s", admitted)
+		}
+		if n := d.stat().WriteBytesPerSecond; n < 9*mib || n > 11*mib {
+			t.Errorf("measured %.1f MiB a second", n/mib)
+		}
+	})
+}
+
+// TestGivingUp: whoever leaves the queue takes nothing with it.
+func TestGivingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(1<<40, time.Hour)
+		rng := rand.New(rand.NewPCG(1, 2))
+		flows := []*flow{{weight: 1}, {weight: 5}}
+		var wg sync.WaitGroup
+		for i := range 2000 {
+			c, bytes, patience := class(rng.IntN(2)), rng.Int64N(32*mib)+1, time.Duration(rng.IntN(1000))*time.Millisecond
+			wg.Go(func() {
+				done := make(chan struct{})
+				timer := time.AfterFunc(patience, func() { close(done) })
+				defer timer.Stop()
+				if d.enter(flows[i%2], c, bytes, done) {
+					time.Sleep(20 * time.Millisecond)
+					d.leave(c, bytes)
+				}
+			})
+		}
+		wg.Wait()
+		if st := d.stat(); st.LoadBytes != 0 || st.StoreBytes != 0 || st.LoadsWaiting != 0 || st.StoresWaiting != 0 {
+			t.Errorf("left behind: %+v", st)
+		}
+	})
+}
