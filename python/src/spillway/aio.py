@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 
 from . import client, namespace
 from .descriptor import Descriptor
+from .frames import Buffer
 from .job import Job, Moment, Pending, Result
 from .link import Link
 from .match import MatchResult
 from .namespace import LATE_GRACE
 from .places import AnyPlaces
 from .region import Region
-from .wire import Buffer, Event, EventKind
+from .wire import Event, EventKind
 
 T = TypeVar("T")
 

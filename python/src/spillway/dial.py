@@ -6,9 +6,10 @@ import socket
 import struct
 import time
 
-from . import wire
+from . import frames, wire
+from .frames import HELLO_BYTES_MAX, ProtocolError
 from .session import Session
-from .wire import ANSWER, HELLO_BYTES_MAX, ProtocolError, Type
+from .wire import ANSWER, Type
 
 _SEND_BUFFER_BYTES = 4 << 20  # asked for; the system gives what it allows
 
@@ -29,10 +30,10 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
         _set_timeout(sock, socket.SO_RCVTIMEO, timeout)
         sock.connect(path)
         try:
-            sock.sendall(wire.frame(Type.HELLO, 1, hello))
+            sock.sendall(frames.frame(Type.HELLO, 1, hello))
         except BrokenPipeError:
             pass  # turned away already; why, is there to be read
-        splitter = wire.Splitter()
+        splitter = frames.Splitter()
         welcome = _read_welcome(sock, splitter, time.monotonic() + timeout)
         _set_timeout(sock, socket.SO_RCVTIMEO, 0)
         return Session(sock, welcome, splitter)
@@ -41,20 +42,20 @@ def dial(path: str, hello: bytes, timeout: float) -> Session:
         raise
 
 
-def _read_welcome(sock: socket.socket, splitter: wire.Splitter, until: float) -> wire.Welcome:
-    frames: list[wire.Frame] = []
-    while not frames:
+def _read_welcome(sock: socket.socket, splitter: frames.Splitter, until: float) -> wire.Welcome:
+    came: list[frames.Frame] = []
+    while not came:
         if time.monotonic() > until:
             raise TimeoutError("the daemon's Welcome does not come to its end")
         data = sock.recv(HELLO_BYTES_MAX)
         if not data:
             raise ProtocolError("the daemon hung up before its Welcome")
-        frames = list(splitter.feed(data))
-    first = frames[0]
+        came = list(splitter.feed(data))
+    first = came[0]
     if first.type == Type.ERROR:
         failure = wire.read_failure(first.body)
         raise Denied(f"{failure.text}; {failure.remedy}" if failure.remedy else failure.text)
-    if first.type != Type.HELLO | ANSWER or first.request != 1 or len(frames) != 1:
+    if first.type != Type.HELLO | ANSWER or first.request != 1 or len(came) != 1:
         raise ProtocolError(f"a frame of type {first.type:#x} in place of a Welcome")
     return wire.read_welcome(first.body)
 

@@ -6,9 +6,10 @@ import queue
 from collections.abc import Iterator
 
 from . import wire
+from .frames import ProtocolError
 from .job import Moment
 from .session import Session
-from .wire import Event, EventKind, Failure, ProtocolError, Type
+from .wire import Event, EventKind, Failure, Type
 
 _LOST = Event(0, EventKind.LOST, 0, 0, ())
 

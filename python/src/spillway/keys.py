@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from .wire import KEY_BYTES_MAX, Buffer
+from .frames import KEY_BYTES_MAX, Buffer
 
 _HEAD = struct.Struct("<IHH")
 _LENGTHS = [struct.pack("<H", n) for n in range(KEY_BYTES_MAX + 1)]

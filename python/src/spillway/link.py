@@ -10,30 +10,20 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from . import wire
 from .dial import Denied, dial
+from .frames import ProtocolError
 from .job import Job, Pending, renew_lock
 from .notify import Finished
+from .resources import Resource, SetUp
 from .session import Doubt, Session
-from .wire import Failure, ProtocolError, Type
+from .wire import Failure, Type
 
 _BACKOFF_FIRST, _BACKOFF_MOST = 0.05, 5.0
 _STEADY = 1.0  # a connection that held so long did not fail at once
 _COMPLAIN_EVERY = 10.0
-
-
-class Resource(Protocol):
-    """What has to be opened anew on every connection: a namespace or a region."""
-
-    problem: str
-
-    def open_request(self) -> tuple[int, bytes, list[int]]:
-        """Type, body and descriptors of the request."""
-
-    def opened(self, body: bytes) -> int | None:
-        """The number in the answer; None if the answer does not suit, and problem says why."""
 
 
 class Link:
@@ -110,18 +100,19 @@ class Link:
         more is asked of it until it speaks."""
         until = math.inf if limit is None else time.monotonic() + limit
         step = self.call_timeout / 2
-        asked = False
+        asked = math.inf  # when
         while True:
             began = time.monotonic()
             yield max(0.0, min(step, until - began))
             now = time.monotonic()
             session = self.session
-            if session and session.heard < began and now - began > 0.9 * step:
-                if asked:
+            if session and now - began > 0.9 * step:
+                if session.heard < asked < began:
                     session.silent = True
                     return
-                asked = True
-                session.ask(Type.PING, b"")
+                if session.heard < began:
+                    asked = time.monotonic()
+                    session.ask(Type.PING, b"")
             if now >= until:
                 return
 
@@ -281,7 +272,7 @@ class Link:
             session.tried.add(todo)
             session.setting_up = True
             type, body, fds = todo.open_request()
-        session.request(type, [body], _SetUp(self, session, todo), fds, small=True)
+        session.request(type, [body], SetUp(self, session, todo), fds, small=True)
 
     def set_up_next(self, session: Session) -> None:
         """One namespace or region is answered for."""
@@ -296,36 +287,6 @@ class Link:
         self._begin()
         if session:
             session.abandon()
-
-
-class _SetUp:
-    """The request that opens a namespace or region."""
-
-    def __init__(self, link: Link, session: Session, resource: Resource) -> None:
-        self._link, self._session, self._resource = link, session, resource
-
-    def answer(self, body: bytes) -> bool:
-        self._resource.problem = ""
-        number = self._resource.opened(body)
-        if number is not None:
-            self._session.handles[self._resource] = number
-        else:
-            self._link.log.warning("spillway: %s", self._resource.problem)
-        self._link.set_up_next(self._session)
-        return False
-
-    def refused(self, failure: Failure | None) -> None:
-        if failure is None:  # the connection has ended
-            return
-        self._resource.problem = f"{self._resource} refused: {failure.text} {failure.remedy}".rstrip()
-        self._link.log.warning("spillway: %s", self._resource.problem)
-        self._link.set_up_next(self._session)
-
-    def unasked(self, type: int, body: bytes) -> bool:
-        raise ProtocolError(f"a frame of type {type:#x} for a set-up")
-
-    def lost(self, sent: bool) -> None:
-        pass
 
 
 _links: weakref.WeakSet[Link] = weakref.WeakSet()

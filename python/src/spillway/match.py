@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
+
+from . import wire
 
 if TYPE_CHECKING:
     from .session import Session
@@ -99,3 +101,38 @@ class MatchResult:
 
     def __repr__(self) -> str:
         return f"MatchResult(prefix={self.prefix}, trailing={self.trailing}, present={self.present!r})"
+
+
+class Matching:
+    """Puts the answers of a match together, of one request or of several."""
+
+    def __init__(self, count: int, trailing: int, parts: int) -> None:
+        self.result = MatchResult(count)
+        self._count, self._trailing = count, trailing
+        self._single = parts == 1
+        self._bits = 0
+        self._prefixes: list[tuple[int, int, int]] = []
+
+    def part(self, start: int, stop: int, session: Session, lease: float) -> Callable[[bytes], None]:
+        """What takes the answer for keys start to stop."""
+        asked = time.monotonic()
+
+        def take(body: bytes) -> None:
+            answer = wire.read_matched(body, stop - start)
+            self._bits |= (int.from_bytes(answer.bitmap, "little") & ((1 << (stop - start)) - 1)) << start
+            self._prefixes.append((start, stop, answer.prefix))
+            self.result.present = Bitmap(self._bits, self._count)
+            self.result.prefix = self._prefix()
+            ending = min(self.result.present.ending(), self._trailing)
+            self.result.trailing = answer.trailing if self._single else ending
+            if answer.lease:
+                self.result.lease.hold(session, answer.lease, answer.leased, asked + lease)
+
+        return take
+
+    def _prefix(self) -> int:
+        reached = 0
+        for start, _, prefix in sorted(self._prefixes):
+            if start == reached:
+                reached = start + prefix
+        return reached

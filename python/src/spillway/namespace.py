@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import wire
+from .arguments import check_numbers, scaled
 from .descriptor import Descriptor
 from .events import Events
+from .frames import Buffer
 from .job import Job, Pending, Result
 from .keys import Keys
-from .match import Bitmap, MatchResult
-from .places import AnyPlaces, as_places
-from .session import Call, Session
-from .transfer import Transfer
-from .wire import Buffer, ErrorCode, Failure, Type
+from .match import Matching, MatchResult
+from .places import AnyPlaces
+from .requests import Moving, complaint, count, move, plan
+from .session import Call
+from .wire import Type
 
 if TYPE_CHECKING:
     from .link import Link
 
 T = TypeVar("T")
-_BODY_REST_BYTES = 64  # of a request, beside keys and places
 LATE_GRACE = 0.05  # seconds that a daemon gets to say that its deadline has passed
 
 
@@ -55,18 +55,17 @@ class Namespace:
         self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
     ) -> Pending[MatchResult]:
         """As match, without waiting."""
-        found = Keys(keys)
-        _check_numbers(group=group, trailing=trailing)
-        lease_ms = _scaled(lease, 1e3, "lease")
-        session, handle, ranges = self._plan(found.count, found.item_bytes)
-        result = MatchResult(found.count)
-        pending: Pending[MatchResult] = Pending(len(ranges), result)
-        whole = _Matching(result, found.count, trailing, len(ranges))
-        for start, stop in ranges:
-            assert session is not None
-            call = Call(pending, whole.part(start, stop, session, lease), self._complain(session, "match"))
+        packed = Keys(keys)
+        check_numbers(group=group, trailing=trailing)
+        lease_ms = scaled(lease, 1e3, "lease")
+        parts = plan(self._link, self, packed)
+        whole = Matching(packed.count, trailing, len(parts))
+        pending = Pending(len(parts), whole.result)
+        for session, handle, start, stop in parts:
+            complain = complaint(self._link, self, session, Type.MATCH)
+            call = Call(pending, whole.part(start, stop, session, lease), complain)
             head = wire.match(handle, group, lease_ms, trailing)
-            session.request(Type.MATCH, [head, found.encode(start, stop)], call)
+            session.request(Type.MATCH, [head, packed.encode(start, stop)], call)
         return pending
 
     def match(
@@ -79,16 +78,17 @@ class Namespace:
 
     def submit_locate(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[bytearray]:
         """As locate, without waiting; a byte a key."""
-        found = Keys(keys)
-        pending, parts = self._plan_call(found, bytearray(found.count))
+        packed = Keys(keys)
+        check_numbers(group=group)
+        parts = plan(self._link, self, packed)
+        pending = Pending(len(parts), bytearray(packed.count))
+        for session, handle, start, stop in parts:
 
-        def take(start: int, stop: int) -> Callable[[bytes], None]:
-            def place(body: bytes) -> None:
+            def take(body: bytes, start: int = start, stop: int = stop) -> None:
                 pending.value[start:stop] = wire.read_located(body, stop - start)
 
-            return place
-
-        self._send_keys(Type.LOCATE, found, group, pending, parts, take)
+            call = Call(pending, take, complaint(self._link, self, session, Type.LOCATE))
+            session.request(Type.LOCATE, [wire.scope(handle, group), packed.encode(start, stop)], call)
         return pending
 
     def locate(self, keys: Sequence[Buffer], *, group: int = 0) -> list[int]:
@@ -99,7 +99,8 @@ class Namespace:
 
     def submit_touch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As touch, without waiting; counts that add up."""
-        return self._count(Type.TOUCH, keys, group)
+        check_numbers(group=group)
+        return count(self._link, self, Type.TOUCH, keys, group)
 
     def touch(self, keys: Sequence[Buffer], *, group: int = 0) -> int:
         """Makes blocks young, as a read does; returns how many were present."""
@@ -107,7 +108,8 @@ class Namespace:
 
     def submit_prefetch(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As prefetch, without waiting; counts that add up."""
-        return self._count(Type.PREFETCH, keys, group)
+        check_numbers(group=group)
+        return count(self._link, self, Type.PREFETCH, keys, group)
 
     def prefetch(self, keys: Sequence[Buffer], *, group: int = 0) -> int:
         """Brings blocks nearer without reading them; returns how many were begun."""
@@ -115,7 +117,8 @@ class Namespace:
 
     def submit_delete(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[list[int]]:
         """As delete, without waiting; counts that add up."""
-        return self._count(Type.DELETE, keys, group)
+        check_numbers(group=group)
+        return count(self._link, self, Type.DELETE, keys, group)
 
     def delete(self, keys: Sequence[Buffer], *, group: int = 0) -> int:
         """Deletes blocks; returns how many there were. Less than all may also mean that
@@ -136,7 +139,9 @@ class Namespace:
             pending.value.append(True)
 
         session.request(
-            Type.DROP_NAMESPACE, [wire.u32(handle)], Call(pending, dropped, self._complain(session, "drop"))
+            Type.DROP_NAMESPACE,
+            [wire.u32(handle)],
+            Call(pending, dropped, complaint(self._link, self, session, Type.DROP_NAMESPACE)),
         )
         return pending
 
@@ -174,8 +179,8 @@ class Namespace:
         def head(handle: int, start: int, deadline_us: int) -> bytes:
             return wire.get(handle, group, flags, deadline_us)
 
-        _check_numbers(group=group)
-        return self._move(Type.GET, keys, places, deadline, head, tag, notify, prefix)
+        check_numbers(group=group)
+        return move(self._link, self, keys, places, Moving(Type.GET, head, deadline, prefix, tag, notify))
 
     def get(
         self,
@@ -231,10 +236,10 @@ class Namespace:
         def head(handle: int, start: int, deadline_us: int) -> bytes:
             return wire.put(handle, group, flags, deadline_us, depth + start, importance)
 
-        _check_numbers(group=group, depth=depth)
+        check_numbers(group=group, depth=depth)
         if not 0 <= importance <= 255:
             raise ValueError(f"importance {importance} must be 0 to 255")
-        return self._move(Type.PUT, keys, places, deadline, head, tag, notify)
+        return move(self._link, self, keys, places, Moving(Type.PUT, head, deadline, False, tag, notify))
 
     def put(
         self,
@@ -282,60 +287,6 @@ class Namespace:
 
     # Parts of the above.
 
-    def _plan(
-        self, count: int, item_bytes: int, pieces: int = 0
-    ) -> tuple[Session | None, int, list[tuple[int, int]]]:
-        """Whom to ask, and the keys' ranges, one a request. Without a daemon there is none."""
-        session = self._link.live()
-        handle = session.handles.get(self) if session else None
-        if session is None or handle is None or not count:
-            return None, 0, []
-        limits = session.welcome
-        most = min(limits.keys, (limits.frame_bytes - _BODY_REST_BYTES) // item_bytes)
-        if pieces:
-            most = min(most, limits.pieces // pieces)
-        if most < 1:
-            self._complain(session, "transfer")(
-                Failure(ErrorCode.LIMIT, f"{pieces} pieces a block are too many", "")
-            )
-            return None, 0, []
-        return session, handle, [(start, min(start + most, count)) for start in range(0, count, most)]
-
-    def _move(
-        self,
-        type: int,
-        keys: Sequence[Buffer],
-        places: AnyPlaces,
-        deadline: float | None,
-        head: Callable[[int, int, int], bytes],
-        tag: Any,
-        notify: bool,
-        prefix: bool = False,
-    ) -> Job:
-        moved, where = Keys(keys), as_places(places)
-        where.check(moved.count, self.block_bytes)
-        too_late = deadline is not None and deadline <= 0
-        deadline_us = 0 if deadline is None or too_late else max(1, _scaled(deadline, 1e6, "deadline"))
-        session, handle, ranges = self._plan(moved.count, moved.item_bytes + 16 * where.pieces, where.pieces)
-        encoded: list[bytes | None] = []
-        if session is not None:
-            encoded = [where.encode(start, stop, session.handles) for start, stop in ranges]
-        if session is None or too_late or None in encoded:
-            session, ranges = None, [(0, moved.count)] if moved.count else []
-        job = Job(moved.count, len(ranges), where.regions, prefix, tag)
-        self._link.register(job, notify)
-        for i, (start, stop) in enumerate(ranges):
-            complain = self._complain(session, Type(type).name.lower())
-            transfer = Transfer(job, type, start, stop - start, complain)
-            if session is None:
-                transfer.refused(None)
-                continue
-            parts = [head(handle, start, deadline_us), moved.encode(start, stop), encoded[i] or b""]
-            number = session.request(type, parts, transfer)
-            if number:
-                job.on_cancel(_canceller(session, number))
-        return job
-
     def _outcome(self, job: Job, deadline: float | None) -> Result:
         self._link.outlast(job, None if deadline is None else max(0.0, deadline) + LATE_GRACE)
         return job.result
@@ -347,91 +298,3 @@ class Namespace:
     def _total(self, pending: Pending[list[int]]) -> int:
         counts = self._wait(pending, [])
         return sum(counts)
-
-    def _plan_call(self, keys: Keys, value: T) -> tuple[Pending[T], Iterator[tuple[Session, int, int, int]]]:
-        session, handle, ranges = self._plan(keys.count, keys.item_bytes)
-        return Pending(len(ranges), value), ((session, handle, *r) for r in ranges if session)
-
-    def _send_keys(
-        self,
-        type: int,
-        keys: Keys,
-        group: int,
-        pending: Pending[Any],
-        parts: Iterator[tuple[Session, int, int, int]],
-        take: Callable[[int, int], Callable[[bytes], None]],
-    ) -> None:
-        _check_numbers(group=group)
-        for session, handle, start, stop in parts:
-            call = Call(pending, take(start, stop), self._complain(session, Type(type).name.lower()))
-            session.request(type, [wire.scope(handle, group), keys.encode(start, stop)], call)
-
-    def _count(self, type: int, keys: Sequence[Buffer], group: int) -> Pending[list[int]]:
-        found = Keys(keys)
-        counts: list[int] = []
-        pending, parts = self._plan_call(found, counts)
-
-        def take(start: int, stop: int) -> Callable[[bytes], None]:
-            return lambda body: pending.value.append(min(wire.read_u32(body), stop - start))
-
-        self._send_keys(type, found, group, pending, parts, take)
-        return pending
-
-    def _complain(self, session: Session | None, what: str) -> Callable[[Failure], None]:
-        def complain(failure: Failure) -> None:
-            self._link.complain(f"{what} in {self}", failure)
-            if session and failure.code in (ErrorCode.UNKNOWN, ErrorCode.CLOSING):
-                self._link.reopen(session, self)
-
-        return complain
-
-
-class _Matching:
-    """Puts the answers of a match together, of one request or of several."""
-
-    def __init__(self, result: MatchResult, count: int, trailing: int, parts: int) -> None:
-        self._result, self._count, self._trailing = result, count, trailing
-        self._single = parts == 1
-        self._bits = 0
-        self._prefixes: list[tuple[int, int, int]] = []
-
-    def part(self, start: int, stop: int, session: Session, lease: float) -> Callable[[bytes], None]:
-        """What takes the answer for keys start to stop."""
-        asked = time.monotonic()
-
-        def take(body: bytes) -> None:
-            answer = wire.read_matched(body, stop - start)
-            self._bits |= (int.from_bytes(answer.bitmap, "little") & ((1 << (stop - start)) - 1)) << start
-            self._prefixes.append((start, stop, answer.prefix))
-            self._result.present = Bitmap(self._bits, self._count)
-            self._result.prefix = self._prefix()
-            ending = min(self._result.present.ending(), self._trailing)
-            self._result.trailing = answer.trailing if self._single else ending
-            if answer.lease:
-                self._result.lease.hold(session, answer.lease, answer.leased, asked + lease)
-
-        return take
-
-    def _prefix(self) -> int:
-        reached = 0
-        for start, _, prefix in sorted(self._prefixes):
-            if start == reached:
-                reached = start + prefix
-        return reached
-
-
-def _canceller(session: Session, number: int) -> Callable[[], None]:
-    return lambda: session.cancel(number)
-
-
-def _scaled(seconds: float, per_second: float, what: str) -> int:
-    """Seconds as a number of 32 bits; the longest where they are more."""
-    if seconds < 0 or seconds != seconds:
-        raise ValueError(f"{what} {seconds} must not be negative")
-    return int(min(seconds * per_second, wire.U32_MAX))
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if not 0 <= value <= wire.U32_MAX:
-            raise ValueError(f"{name} {value} must be 0 to {wire.U32_MAX}")

@@ -10,9 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Callable, Protocol
 
-from . import wire
+from . import frames, wire
+from .frames import Buffer, Frame, ProtocolError
 from .job import Job, Pending
-from .wire import ANSWER, Buffer, ErrorCode, Failure, Frame, ProtocolError, Type, Welcome
+from .wire import ANSWER, ErrorCode, Failure, Type, Welcome
 
 _READ_BYTES = 256 << 10
 
@@ -82,7 +83,7 @@ class Session:
     ``handles`` are the daemon's numbers of namespaces and regions on this connection.
     """
 
-    def __init__(self, sock: socket.socket, welcome: Welcome, splitter: wire.Splitter) -> None:
+    def __init__(self, sock: socket.socket, welcome: Welcome, splitter: frames.Splitter) -> None:
         self.welcome = welcome
         self.handles: dict[object, int] = {}
         self.tried: set[object] = set()  # namespaces and regions asked for
@@ -117,7 +118,7 @@ class Session:
         if not number:
             entry.refused(refusal)
             return 0
-        self._send(number, wire.frame(type, number, *parts), fds)
+        self._send(number, frames.frame(type, number, *parts), fds)
         return number
 
     def _send(self, number: int, data: bytes, fds: Sequence[int]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Callable
 
 from . import wire
+from .frames import ProtocolError
 from .job import Job
 from .session import Doubt
-from .wire import ErrorCode, Failure, ProtocolError, Status, Type
+from .wire import ErrorCode, Failure, Status, Type
 
 
 class Transfer:

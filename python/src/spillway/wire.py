@@ -1,4 +1,4 @@
-"""The bytes between a client and its daemon (docs/format/wire.md), without any I/O.
+"""Messages between a client and its daemon (docs/format/wire.md), without any I/O.
 
 Functions named like a request make its body; functions named ``read_...`` take the
 body of an answer apart. Nothing is believed: what does not fit raises ProtocolError.
@@ -8,22 +8,14 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
-Buffer = Union[bytes, bytearray, memoryview]
+from .frames import HELLO_BYTES_MAX, Buffer, ProtocolError, Reader
 
 MAGIC = b"SPILLWAY"
 VERSION = 1
-HEADER = struct.Struct("<IBBHQ")
-HELLO_BYTES_MAX = 65_536  # of a body before Welcome
-KEY_BYTES_MAX = 1_024
 
 U32_MAX = 0xFFFF_FFFF
-
-
-class ProtocolError(Exception):
-    """What came is not what the protocol says: the connection has to end."""
 
 
 class Type(enum.IntEnum):
@@ -99,14 +91,6 @@ PUT_DURABLE, PUT_DROP_IF_BUSY = 1, 2
 REGION_PUT_ONLY = 1
 
 
-class Frame(NamedTuple):
-    """One frame, taken out of the stream."""
-
-    type: int
-    request: int
-    body: bytes
-
-
 class Welcome(NamedTuple):
     """The daemon's side of the handshake: who it is and its bounds."""
 
@@ -167,94 +151,6 @@ class Event(NamedTuple):
     namespace: int
     group: int
     keys: tuple[bytes, ...]
-
-
-def frame(type: int, request: int, *parts: Buffer) -> bytes:
-    """One frame whose body is the parts, one after the other."""
-    size = sum(map(len, parts))
-    return b"".join((HEADER.pack(size, type, 0, 0, request), *parts))
-
-
-class Splitter:
-    """Cuts a stream of bytes, fed as it comes, into frames."""
-
-    def __init__(self, body_bytes_max: int = HELLO_BYTES_MAX) -> None:
-        self.body_bytes_max = body_bytes_max
-        self._rest = bytearray()
-
-    def feed(self, data: Buffer) -> Iterator[Frame]:
-        """Yields the frames that data completes. Consume it wholly before the next feed."""
-        rest = self._rest
-        rest += data
-        at = 0
-        try:
-            while len(rest) - at >= HEADER.size:
-                size, type, flags, zero, request = HEADER.unpack_from(rest, at)
-                if size > self.body_bytes_max:
-                    raise ProtocolError(f"a body of {size} bytes, at most {self.body_bytes_max}")
-                if flags or zero:
-                    raise ProtocolError(f"flags {flags:#x}, zero field {zero:#x} of a frame")
-                end = at + HEADER.size + size
-                if len(rest) < end:
-                    break
-                body = bytes(memoryview(rest)[at + HEADER.size : end])
-                at = end
-                yield Frame(type, request, body)
-        finally:
-            del rest[:at]
-
-
-class Reader:
-    """Takes a body apart from its beginning, never past its end."""
-
-    def __init__(self, body: Buffer) -> None:
-        self._body = bytes(body)
-        self._at = 0
-
-    def take(self, count: int) -> bytes:
-        """The next count bytes."""
-        start, end = self._at, self._at + count
-        if end > len(self._body):
-            raise ProtocolError(f"a body ends at {len(self._body)}, before {end}")
-        self._at = end
-        return self._body[start:end]
-
-    def u8(self) -> int:
-        return self.take(1)[0]
-
-    def u16(self) -> int:
-        return int.from_bytes(self.take(2), "little")
-
-    def u32(self) -> int:
-        return int.from_bytes(self.take(4), "little")
-
-    def u64(self) -> int:
-        return int.from_bytes(self.take(8), "little")
-
-    def string(self) -> str:
-        try:
-            return self.take(self.u16()).decode()
-        except UnicodeDecodeError as err:
-            raise ProtocolError(f"a string is not UTF-8: {err}") from None
-
-    def keys(self) -> tuple[bytes, ...]:
-        """A list of keys as requests and events hold it."""
-        count, width = self.u32(), self.u16()
-        self.u16()
-        if width > KEY_BYTES_MAX or count * max(width, 3) > len(self._body) - self._at:
-            raise ProtocolError(f"{count} keys of {width} bytes do not fit their body")
-        out: list[bytes] = []
-        for _ in range(count):
-            key = self.take(width or self.u16())
-            if not 1 <= len(key) <= KEY_BYTES_MAX:
-                raise ProtocolError(f"a key of {len(key)} bytes")
-            out.append(key)
-        return tuple(out)
-
-    def end(self) -> None:
-        """Says that nothing may be left."""
-        if self._at != len(self._body):
-            raise ProtocolError(f"{len(self._body) - self._at} bytes too many in a body")
 
 
 def string(text: str) -> bytes:
