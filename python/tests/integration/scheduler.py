@@ -99,17 +99,21 @@ class Engine:
 
     def store(self, names: Sequence[bytes], context: Any) -> int:
         """Blocks come from the GPU and go on to all tiers; how many of them were new."""
+        new = self.fill(names, context)
+        if new:
+            with self.lock():
+                self.manager.complete_store(new, context)
+        return len(new)
+
+    def fill(self, names: Sequence[bytes], context: Any) -> List[bytes]:
+        """Blocks come from the GPU into the CPU tier; which of them are new there."""
         with self.lock():
             prepared = self.manager.prepare_store(names, context)
         if prepared is None:
-            return 0
-        rows = _rows(prepared.store_spec)
-        for name, row in zip(prepared.keys_to_store, rows):
+            return []
+        for name, row in zip(prepared.keys_to_store, _rows(prepared.store_spec)):
             self.view[row * self.row_bytes : (row + 1) * self.row_bytes] = content(name, self.row_bytes)
-        if prepared.keys_to_store:
-            with self.lock():
-                self.manager.complete_store(prepared.keys_to_store, context)
-        return len(prepared.keys_to_store)
+        return list(prepared.keys_to_store)
 
     def find(self, names: Sequence[bytes], context: Any, seconds: float = 20.0) -> int:
         """Length of the prefix that is in the CPU tier in the end, promoted or not."""

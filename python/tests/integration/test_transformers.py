@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-import daemon as daemons  # noqa: E402
+from serving import Serving  # noqa: E402
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM  # noqa: E402
 
 from spillway import Client  # noqa: E402
@@ -29,10 +29,11 @@ def prompt(length, seed=7):
 
 
 @pytest.fixture
-def daemon(tmp_path):
-    running = daemons.Daemon(tmp_path).start()
+def daemon():
+    running = Serving("256MiB")
+    running.start()
     yield running
-    running.stop()
+    running.close()
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("vllm.v1.kv_offload.tiering.manager")
 
-import daemon as daemons  # noqa: E402
 import scheduler  # noqa: E402
 from scheduler import Engine, keys  # noqa: E402
+from serving import Serving  # noqa: E402
 
 import spillway.vllm  # noqa: E402
 
@@ -20,10 +20,11 @@ spillway.vllm.register()  # the entry point does it where the package is install
 
 
 @pytest.fixture
-def daemon(tmp_path):
-    running = daemons.Daemon(tmp_path).start()
+def daemon():
+    running = Serving("256MiB")
+    running.start()
     yield running
-    running.stop()
+    running.close()
 
 
 @pytest.fixture
@@ -95,8 +96,9 @@ def test_blocks_lost_between_lookup_and_load(daemon, engine):
         assert [engine.lookup(name, context) for name in names[4:6]] == ["MISS", "MISS"]
 
 
-def test_the_pool_evicts_and_the_engine_goes_on(tmp_path):
-    running = daemons.Daemon(tmp_path, "128MiB").start()
+def test_the_pool_evicts_and_the_engine_goes_on():
+    running = Serving("128MiB")
+    running.start()
     engine = build(running)
     try:
         for round in range(120):  # 240 MiB
@@ -107,7 +109,7 @@ def test_the_pool_evicts_and_the_engine_goes_on(tmp_path):
         assert engine.use(keys("round 0", 32)) < 32
     finally:
         engine.close()
-        running.stop()
+        running.close()
 
 
 def test_the_daemons_death_and_return(daemon, engine):
@@ -232,8 +234,9 @@ def test_shutdown_twice(daemon):
     engine.close()
 
 
-def test_no_daemon_at_all(tmp_path):
-    engine = build(daemons.Daemon(tmp_path))
+def test_no_daemon_at_all():
+    absent = Serving()
+    engine = build(absent)
     try:
         began = time.monotonic()
         assert engine.use(keys("a", 10)) == 0
@@ -242,3 +245,4 @@ def test_no_daemon_at_all(tmp_path):
         assert time.monotonic() - began < 5
     finally:
         engine.close()
+        absent.close()

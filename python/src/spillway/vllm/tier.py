@@ -137,7 +137,9 @@ class SpillwayTier(compat.SecondaryTierManager):
         return compat.LookupResult.HIT if found else compat.LookupResult.MISS
 
     def on_new_request(self, req_context: Any) -> Any:
-        """New blocks as they come: no preference."""
+        """New blocks as they come: no preference. The first request opens the namespace."""
+        if self._pool is None:
+            self._guarded("on_new_request", self._begin)
         return compat.RequestContext()
 
     def on_request_finished(self, req_context: Any) -> None:
