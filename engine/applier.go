@@ -154,9 +154,10 @@ func (a *applier) applyAll(s *Store, records []appliedRecord) error {
 	if s.index.trouble.failed.Load() {
 		return errIndexFailed
 	}
-	b := s.index.db.NewBatch()
+	b, events := s.newBatch()
 	defer b.Close()
 	for _, r := range records {
+		events.add(r.payload)
 		if err := applyRecord(b, r.position, r.payload); err != nil {
 			return err
 		}
@@ -169,6 +170,7 @@ func (a *applier) applyAll(s *Store, records []appliedRecord) error {
 		return err
 	}
 	a.applied = last
+	events.send()
 	a.reached.Store(last)
 	if planted.Active(planted.TrimEarly) {
 		s.wal.Trim(wal.Position(last))

@@ -55,6 +55,8 @@ type Store struct {
 	transfersMax int
 	// segmentsMax keeps the open files within the process's limit.
 	segmentsMax int
+	// watcher is who wants events; nil for nobody.
+	watcher atomic.Pointer[func([]Event)]
 	// loaded: Open is through, and transfers of blocks may begin.
 	loaded atomic.Bool
 	// resized: this open changes the capacity. Used by Open alone.
