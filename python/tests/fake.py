@@ -172,6 +172,8 @@ def good(peer: Peer, asked: Asked) -> None:
         peer.answer(asked, asked.body)
     elif asked.type in (Type.TOUCH, Type.DELETE):
         peer.answer(asked, struct.pack("<I", 1))
+    elif asked.type == Type.EVENTS:
+        peer.answer(asked, struct.pack("<QQ", 1, 1))
     else:
         peer.answer(asked)
 

@@ -12,8 +12,10 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from typing import Any, Dict, List
 
+import spillway.link
 from daemon import PATIENCE, ROOT, DaemonTest, content, keys_of
 from spillway import Client, Descriptor, Region, Status
 
@@ -326,6 +328,47 @@ class Away(DaemonTest):
         for _ in range(10):
             once()
         self.assertEqual(state(), before)
+
+    def test_memory_after_a_loss(self) -> None:
+        """What a lost connection had under way does not touch memory that was released."""
+        patched = unittest.mock.patch.object(spillway.link, "_BACKOFF_MOST", 0.01)
+        patched.start()
+        self.addCleanup(patched.stop)
+        client = self.client()
+        size, rows = 1 << 20, 16
+        space = client.namespace(Descriptor(name="loss", block_bytes=size))
+        region = client.allocate(rows * size, row_bytes=size)
+        self.assertTrue(client.connect(PATIENCE))
+        rand = random.Random(SEED)
+        whole = region.rows(range(rows))
+        stored = keys_of("stored", rows)
+        for i, key in enumerate(stored):
+            region.memory[i * size : (i + 1) * size] = content(key, size)
+        self.assertTrue(space.put(stored, whole).ok)
+        doubts = 0
+        for turn in range(40):
+            self.assertTrue(client.connect(PATIENCE))
+            keys = keys_of(f"turn-{turn}", rows)
+            putting = turn % 2 == 0
+            for i, key in enumerate(keys):
+                region.memory[i * size : (i + 1) * size] = content(key, size)
+            job = space.submit_put(keys, whole) if putting else space.submit_get(stored, whole)
+            time.sleep(rand.uniform(0, 0.004))
+            client.link.session.end()
+            self.assertTrue(job.wait_released(PATIENCE))
+            doubts += LATE in job.result.statuses
+            mine = bytes([turn + 1]) * (rows * size)
+            region.memory[:] = mine
+            self.assertTrue(client.connect(PATIENCE))
+            if not putting:
+                time.sleep(0.01)
+                self.assertTrue(bytes(region.memory) == mine, f"turn {turn}, seed {SEED}")
+                continue
+            for i, status in enumerate(space.get(keys, whole).statuses):
+                if status == HIT:
+                    got = bytes(region.memory[i * size : (i + 1) * size])
+                    self.assertTrue(got == content(keys[i], size), f"turn {turn}, seed {SEED}")
+        self.assertGreater(doubts, 0)
 
     def test_chaos(self) -> None:
         """The daemon is killed again and again under load: every hit is exact, memory that is

@@ -82,6 +82,7 @@ class Away(Rig):
         self.addCleanup(client.close)
         space, region = client.namespace(Descriptor("n", 4096)), client.allocate(8192, row_bytes=4096)
         rows = region.rows([0])
+        strange = Client("/nonexistent/socket").allocate(8192, row_bytes=4096).rows([0])
         for wrong in (
             lambda: space.get([""], rows), lambda: space.get(b"k", rows), lambda: space.match("k"),  # type: ignore[list-item, arg-type]
         ):  # fmt: skip
@@ -91,6 +92,7 @@ class Away(Rig):
             lambda: region.rows([2]), lambda: region.row(-1), lambda: space.match(KEYS, group=-1),
             lambda: space.match(KEYS, lease=-1), lambda: space.put(KEYS[:1], rows, importance=256),
             lambda: space.get(KEYS[:1], [[]]), lambda: space.get(KEYS[:1], rows, deadline=float("nan")),
+            lambda: space.get(KEYS[:1], strange), lambda: space.put(KEYS[:1], rows, depth=(1 << 32) - 1),
             lambda: client.allocate(0), lambda: Descriptor("n", 4095), lambda: Descriptor("", 4096),
             lambda: client.register(bytearray(4096)), lambda: Client(connect_timeout=0),
         ):  # fmt: skip
@@ -542,6 +544,46 @@ class Bounds(Rig):
         self.assertIs(self.client.namespace(Descriptor("other", 4096)), other)
 
 
+class Subscriptions(Rig):
+    def event(self, sequence: int, kind: int = 1) -> bytes:
+        return struct.pack("<QBxxxIIIHH2s", sequence, kind, 1, 0, 1, 2, 0, b"ab")
+
+    def test_events(self) -> None:
+        def script(peer: Peer) -> None:
+            peer.greet()
+            asked = peer.later()
+            self.assertEqual(asked.body, struct.pack("<IIQ", 1, 0, 7))
+            peer.answer(asked, struct.pack("<QQ", 5, 9))
+            for sequence in range(7, 12):
+                peer.send(Type.EVENT, asked.request, self.event(sequence))
+            again = peer.later()
+            peer.answer(again, struct.pack("<QQ", 5, 12))
+            for sequence in range(20):
+                peer.send(Type.EVENT, again.request, self.event(sequence))
+            while True:
+                good(peer, peer.later())
+
+        self.rig(script)
+        events = self.space.events(7)
+        self.assertTrue(events.wait(PATIENCE))
+        self.assertEqual((events.oldest, events.next), (5, 9))
+        for sequence in range(7, 12):
+            event = events.get(PATIENCE)
+            assert event is not None
+            self.assertEqual((event.sequence, event.kind, event.keys), (sequence, 1, (b"ab",)))
+        self.assertIsNone(events.get(0.01))
+        slow = self.space.events(buffered=4)
+        eventually("too many", lambda: slow.over)
+        self.assertEqual([event.sequence for event in slow][:4], [0, 1, 2, 3])
+        self.assertEqual(self.space.match(KEYS).prefix, 16)  # the connection goes on
+        session = self.client.link.session
+        assert session is not None
+        eventually("it is forgotten", lambda: len(session._pending) == 1)
+        session.end()
+        self.assertEqual([event.kind.name for event in events], ["LOST"])
+        events.close()
+
+
 class Threads(Rig):
     def test_many_threads_and_reconnects(self) -> None:
         """Threads call while the connection breaks again and again: every job ends."""
@@ -577,13 +619,28 @@ class Threads(Rig):
         self.assertEqual(len(self.client.poll()), 600)
 
     def test_fork(self) -> None:
-        fake = self.rig(serve)
+        held: List[Asked] = []
+
+        def script(peer: Peer) -> None:
+            peer.greet()
+            while True:
+                asked = peer.later()
+                if asked.type == Type.GET and peer.number == 1 and not held:
+                    held.append(asked)
+                else:
+                    good(peer, asked)
+
+        fake = self.rig(script)
+        job = self.get()
+        events = self.space.events()
         self.assertEqual(self.space.match(KEYS).prefix, 16)
         child = os.fork()
         if child == 0:
             try:
                 fine = self.client.connect(PATIENCE) and self.space.match(KEYS).prefix == 16
                 fine = fine and self.space.get(KEYS[:1], self.region.rows([0])).ok
+                fine = fine and job.wait() and job.result.statuses == (LATE,) and not job.released
+                fine = fine and [event.kind.name for event in events] == ["LOST"] and self.client.drain(PATIENCE)
                 os._exit(0 if fine else 1)
             except BaseException:
                 os._exit(2)
@@ -591,6 +648,10 @@ class Threads(Rig):
         self.assertTrue(self.client.connected)
         self.assertEqual(self.space.match(KEYS).prefix, 16)
         self.assertEqual(len(fake.peers), 2)
+        self.assertFalse(job.done())
+        good(fake.peers[0], held[0])
+        self.assertTrue(job.wait_released(PATIENCE))
+        self.assertTrue(job.result.ok)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import os
 import random
 import struct
 import unittest
+from array import array
 
 from spillway import frames, wire
 from spillway.frames import ProtocolError, Reader, Splitter
@@ -42,6 +43,7 @@ class Golden(unittest.TestCase):
         self.assertEqual(Keys([b"a", b"bcd"]).encode(1, 2), hexed("01000000 0000 0000 0300 626364"))
         self.assertEqual(Keys([b"ab", b"cd", b"ef"]).encode(1, 3), hexed("02000000 0200 0000 6364 6566"))
         self.assertEqual(Keys([bytearray(b"ab"), memoryview(b"cd")]).encode(0, 2)[-4:], b"abcd")
+        self.assertEqual(Keys([memoryview(array("H", [1, 2]))]).encode(0, 1), hexed("01000000 0400 0000 01000200"))
 
     def test_answers(self) -> None:
         welcome = wire.read_welcome(hexed(

@@ -45,6 +45,7 @@ class Client:
             raise ValueError("a timeout must be more than 0")
         wire.hello(name, token)
         log = logger or logging.getLogger("spillway")
+        #: Not for callers: what namespaces and regions share.
         self.link = Link(
             os.fspath(path or DEFAULT_SOCKET), token, name or "python", connect_timeout, call_timeout, log
         )

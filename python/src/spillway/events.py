@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import queue
+import threading
+from collections import deque
 from collections.abc import Iterator
 
 from . import wire
@@ -21,9 +22,12 @@ class Events:
 
     def __init__(self, session: Session | None, namespace: int | None, since: int, buffered: int) -> None:
         self._session = session
-        self._queue: queue.Queue[Event] = queue.Queue(buffered)
+        self._buffered = buffered
+        self._waiting: deque[Event] = deque()
+        self._change = threading.Condition()  # guards _waiting and _over
         self._begun = Moment()
-        self._lost = False
+        self._over = False  # nothing is added any more
+        self._confirmed = False
         self._number = 0
         self.oldest = 0  #: sequence of the oldest event that the daemon keeps
         self.next = 0  #: sequence of the next event at subscription
@@ -31,20 +35,21 @@ class Events:
             self.lost(False)
         else:
             self._number = session.request(Type.EVENTS, [wire.events(namespace, since)], self)
+            if self._over:  # the reader was faster
+                self.close()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the daemon has confirmed the subscription; False if it has not."""
-        return self._begun.wait(timeout) and not self._lost
+        return self._begun.wait(timeout) and self._confirmed
 
     def get(self, timeout: float | None = None) -> Event | None:
         """The next event, waiting at most timeout seconds; None if none came. After the
         last one, LOST for ever."""
-        if self._lost and self._queue.empty():
-            return _LOST
-        try:
-            return self._queue.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        with self._change:
+            self._change.wait_for(lambda: self._waiting or self._over, timeout)
+            if self._waiting:
+                return self._waiting.popleft()
+            return _LOST if self._over else None
 
     def __iter__(self) -> Iterator[Event]:
         """Yields events until LOST, which is the last."""
@@ -55,16 +60,23 @@ class Events:
                 if event.kind == EventKind.LOST:
                     return
 
+    @property
+    def over(self) -> bool:
+        """Whether no further event comes than those that wait."""
+        return self._over
+
     def close(self) -> None:
         """Ends the subscription."""
-        if self._session and self._number:
-            self._session.cancel(self._number)
         self.lost(True)
+        number, self._number = self._number, 0
+        if self._session and number:
+            self._session.unsubscribe(number)
 
     # Called by the reader.
 
     def answer(self, body: bytes) -> bool:
         self.oldest, self.next = wire.read_u64s(body, 2)
+        self._confirmed = True
         self._begun.bring()
         return True
 
@@ -72,25 +84,28 @@ class Events:
         if type != Type.EVENT:
             raise ProtocolError(f"a frame of type {type:#x} for a subscription")
         event = wire.read_event(body)
-        if self._lost:
-            return True
-        try:
-            self._queue.put_nowait(event)
-        except queue.Full:
-            self.lost(True)
+        full = False
+        with self._change:
+            if not self._over and event.kind != EventKind.LOST:
+                full = len(self._waiting) >= self._buffered
+                if not full:
+                    self._waiting.append(event)
+                    self._change.notify()
+        if full:
+            self.close()
         if event.kind == EventKind.LOST:
-            self._lost = True
-            return False
-        return True
+            self.lost(True)
+        return event.kind != EventKind.LOST
 
     def refused(self, failure: Failure | None) -> None:
         self.lost(False)
 
     def lost(self, sent: bool) -> None:
-        if not self._lost:
-            self._lost = True
-            try:
-                self._queue.put_nowait(_LOST)  # wakes whoever waits
-            except queue.Full:
-                pass
+        with self._change:
+            self._over = True
+            self._change.notify_all()
         self._begun.bring()
+
+    def orphaned(self) -> None:
+        self._change = threading.Condition()
+        self._over = True

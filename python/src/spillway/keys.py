@@ -22,16 +22,16 @@ class Keys:
         if isinstance(keys, (str, bytes, bytearray, memoryview)):
             raise TypeError("keys are a sequence of bytes objects, not one of them")
         self._keys = keys if isinstance(keys, (list, tuple)) else list(keys)
+        if set(map(type, self._keys)) - {bytes}:
+            self._keys = [memoryview(key).tobytes() for key in self._keys]  # TypeError for text
         self.count = len(self._keys)
-        if str in set(map(type, self._keys)):
-            raise TypeError("a key is bytes, not str: encode it")
         widths = set(map(len, self._keys))
         if self.count and not (1 <= min(widths) and max(widths) <= KEY_BYTES_MAX):
             raise ValueError(f"a key has 1 to {KEY_BYTES_MAX} bytes, not {min(widths)} or {max(widths)}")
         # One width for all keys, 0 where they differ.
         self._width = widths.pop() if len(widths) == 1 else 0
         self.item_bytes = self._width or 2 + max(widths, default=0)  # of one key, at most
-        self._joined = b"".join(self._keys) if self._width else b""  # also proves their type
+        self._joined = b"".join(self._keys) if self._width else b""
 
     def encode(self, start: int, stop: int) -> bytes:
         """Those from start to stop, as a request holds them."""

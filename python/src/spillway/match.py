@@ -55,9 +55,9 @@ class Bitmap(Sequence[bool]):
 
 
 class Lease:
-    """A promise that leased blocks stay in the store until ``until`` (time.monotonic).
+    """A promise that leased blocks stay in the store, at most until ``until`` (time.monotonic).
 
-    It ends early by ``release``, with the connection, and where the namespace or the
+    The daemon may cap its time. It ends by ``release``, with the connection, and where the namespace or the
     block itself is dropped or deleted. It may cover fewer keys than were present.
     """
 

@@ -236,7 +236,7 @@ class Namespace:
         def head(handle: int, start: int, deadline_us: int) -> bytes:
             return wire.put(handle, group, flags, deadline_us, depth + start, importance)
 
-        check_numbers(group=group, depth=depth)
+        check_numbers(group=group, depth=depth, last_depth=depth + len(keys))
         if not 0 <= importance <= 255:
             raise ValueError(f"importance {importance} must be 0 to 255")
         return move(self._link, self, keys, places, Moving(Type.PUT, head, deadline, False, tag, notify))

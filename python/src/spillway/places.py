@@ -146,7 +146,7 @@ def as_places(places: AnyPlaces) -> Places:
         return places
     blocks: list[Sequence[Piece]] = []
     for place in places:
-        if len(place) == 3 and isinstance(place[1], int):
+        if len(place) == 3 and not isinstance(place[1], (tuple, list)):
             place = (Piece(*place),)
         blocks.append([Piece(*piece) for piece in place])  # type: ignore[misc]
     return Pieces(blocks)

@@ -36,7 +36,7 @@ class Region:
         row_bytes: int | None,
         put_only: bool,
     ) -> None:
-        self._link = link
+        self.link = link
         self._fd = fd
         self._memory: memoryview | None = None
         self.owner = owner  # what holds the memory, as long as the region lives
@@ -52,8 +52,12 @@ class Region:
 
     @property
     def memory(self) -> memoryview:
-        """The region's bytes, writable. They stay readable after ``close``."""
+        """The region's bytes, writable. They stay the caller's after ``close``; ask for them before."""
+        if self._memory is None and _is_buffer(self.owner):
+            self._memory = memoryview(self.owner).cast("B")
         if self._memory is None:
+            if self._fd < 0:
+                raise ValueError("the region is closed")
             start = self.base // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             whole = mmap.mmap(self._fd, self.base - start + self.nbytes, offset=start)
             self._memory = memoryview(whole)[self.base - start :]
@@ -88,12 +92,12 @@ class Region:
     @property
     def ready(self) -> bool:
         """Whether the daemon has the region now."""
-        return self._link.handle(self) is not None
+        return self.link.handle(self) is not None
 
     @property
     def in_doubt(self) -> bool:
         """Whether a lost connection may still move bytes here (``Job.released``)."""
-        return self._link.in_doubt(self)
+        return self.link.in_doubt(self)
 
     def close(self, timeout: float = 1.0) -> bool:
         """Takes the region from the daemon; jobs that name it later are misses and drops.
@@ -103,7 +107,7 @@ class Region:
         """
         if self._fd < 0:
             return not self.in_doubt
-        free = self._link.drop_region(self, timeout)
+        free = self.link.drop_region(self, timeout)
         fd, self._fd = self._fd, -1
         os.close(fd)
         return free

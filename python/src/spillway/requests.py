@@ -92,6 +92,8 @@ def move(link: Link, space: Namespace, keys: Sequence[Buffer], places: AnyPlaces
     """Begins a get or put. Without a daemon, or once its deadline has passed, it is done at once."""
     packed, where = Keys(keys), as_places(places)
     where.check(packed.count, space.block_bytes)
+    if any(region.link is not link for region in where.regions):
+        raise ValueError("a region of another client")
     too_late = how.deadline is not None and how.deadline <= 0
     deadline_us = 0 if how.deadline is None or too_late else max(1, scaled(how.deadline, 1e6, "deadline"))
     bodies: list[tuple[Part, bytes]] = []

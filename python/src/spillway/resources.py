@@ -52,3 +52,6 @@ class SetUp:
 
     def lost(self, sent: bool) -> None:
         pass
+
+    def orphaned(self) -> None:
+        pass

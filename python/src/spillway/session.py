@@ -34,6 +34,10 @@ class Entry(Protocol):
     def lost(self, sent: bool) -> Doubt | None:
         """The connection ended. What memory is in doubt by that."""
 
+    def orphaned(self) -> None:
+        """In the child of a fork, whose parent gets the answer. May take no lock: a thread
+        that is not here any more may hold it."""
+
 
 class Doubt:
     """Items of a job that a connection was lost with: it may still move their bytes."""
@@ -75,6 +79,9 @@ class Call:
 
     def lost(self, sent: bool) -> None:
         self._pending.part_done()
+
+    def orphaned(self) -> None:
+        self._pending.answered.come = True
 
 
 class Session:
@@ -167,6 +174,8 @@ class Session:
                 self._forget(frame.request)
                 entry.refused(failure)
             return
+        if entry is None and frame.type == Type.EVENT:
+            return  # of a subscription that has just ended
         if entry is None:
             raise ProtocolError(f"a frame of type {frame.type:#x} for no request ({frame.request})")
         if frame.type == type | ANSWER:
@@ -201,7 +210,7 @@ class Session:
         self._ended = True
         self._sock.close()
         for _, entry in self._pending.values():
-            entry.lost(True)
+            entry.orphaned()
 
     def ask(self, type: int, body: bytes) -> None:
         """Sends a request whose answer matters to nobody."""
@@ -215,6 +224,11 @@ class Session:
         """Cancels a request if it is still open."""
         if number in self._pending:
             self.ask(Type.CANCEL, wire.u64(number))
+
+    def unsubscribe(self, number: int) -> None:
+        """Ends a subscription."""
+        call = Call(Pending(1, None), lambda body: self._forget(number))
+        self.request(Type.CANCEL, [wire.u64(number)], call, small=True)
 
 
 def _shut(sock: socket.socket) -> None:

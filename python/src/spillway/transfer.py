@@ -64,6 +64,9 @@ class Transfer:
             self._finish(bytes((Status.LATE,)) * self._count, self._count)
         return Doubt(self._job, len(self._late))
 
+    def orphaned(self) -> None:
+        self._job.answered.come = True  # LATE, and never released
+
     def _finish(self, statuses: bytes, late: int) -> None:
         self._answered = True
         self._job.part_answered(self._start, statuses, late)
