@@ -90,7 +90,7 @@ def store_step(engine: Any, batch: List[List[bytes]]) -> float:
     """Seconds from the moment that blocks are in the CPU tier until the other tier has them."""
     contexts = []
     ready = []
-    for i, names in enumerate(batch):
+    for names in batch:
         manager = engine.request()
         context = manager.__enter__()
         contexts.append(manager)
@@ -153,7 +153,9 @@ def at_capacity(engine: Any, directory: Path, args: argparse.Namespace, row: int
     return {
         "disk used of capacity, %": 100 * used / (args.capacity_mib << 20),
         "newest found at capacity, %": 100 * newest / (4 * BLOCKS),
-        "wrong blocks served after damage": damaged(engine, directory, keys(f"capacity {rounds - 1}", 1)[0], row),
+        "wrong blocks served after damage": damaged(
+            engine, directory, keys(f"capacity {rounds - 1}", 1)[0], row
+        ),
     }
 
 
@@ -285,7 +287,9 @@ def main() -> None:
 def show(rounds: Dict[str, List[Dict[str, float]]], args: argparse.Namespace) -> None:
     import vllm
 
-    print(f"vLLM {vllm.__version__}, blocks of {args.row_kib} KiB, {args.rounds} alternating rounds: median (least..most)\n")
+    print(
+        f"vLLM {vllm.__version__}, blocks of {args.row_kib} KiB, {args.rounds} alternating rounds: median (least..most)\n"
+    )
     print("| | " + " | ".join(TIERS) + " |\n|---|" + "---|" * len(TIERS))
     for name in rounds[TIERS[0]][0]:
         cells = []
@@ -294,7 +298,10 @@ def show(rounds: Dict[str, List[Dict[str, float]]], args: argparse.Namespace) ->
             cells.append(f"{statistics.median(values):.4g} ({min(values):.4g}..{max(values):.4g})")
         print(f"| {name} | " + " | ".join(cells) + " |")
     if args.json:
-        about = {"vllm": vllm.__version__, **{k: v for k, v in vars(args).items() if k not in ("tier", "json")}}
+        about = {
+            "vllm": vllm.__version__,
+            **{k: v for k, v in vars(args).items() if k not in ("tier", "json")},
+        }
         Path(args.json).write_text(json.dumps({"about": about, "rounds": rounds}, indent=1))
 
 

@@ -32,8 +32,14 @@ def extract(classes: Dict[str, Any], config: Any, engine_id: str = "engine", **m
     ranks = dict(rank=0, world_size=parallel.world_size, tp_size=parallel.tensor_parallel_size,
                  pp_size=parallel.pipeline_parallel_size, pcp_size=1, dcp_size=1, data_parallel_index=0,
                  data_parallel_size=1, data_parallel_rank_local=None, is_parallelism_agnostic=False)  # fmt: skip
-    group = dict(tokens_per_block=config.cache_config.block_size, layer_names=("layer.0", "layer.1"), group_id=0)
-    dtype = config.model_config.dtype if config.cache_config.cache_dtype == "auto" else config.cache_config.cache_dtype
+    group = dict(
+        tokens_per_block=config.cache_config.block_size, layer_names=("layer.0", "layer.1"), group_id=0
+    )
+    dtype = (
+        config.model_config.dtype
+        if config.cache_config.cache_dtype == "auto"
+        else config.cache_config.cache_dtype
+    )
     return _of(
         classes["OffloadingConfig"],
         groups=(_of(classes["OffloadingGroupConfig"], **group),),
@@ -41,7 +47,11 @@ def extract(classes: Dict[str, Any], config: Any, engine_id: str = "engine", **m
         enable_kv_cache_events=True,
         extra_config=more,
         engine_id=engine_id,
-        model=_of(classes["OffloadingModelConfig"], name=config.model_config.model, dtype=dtype.replace("torch.", "")),
+        model=_of(
+            classes["OffloadingModelConfig"],
+            name=config.model_config.model,
+            dtype=dtype.replace("torch.", ""),
+        ),
         cache=_of(classes["OffloadingCacheConfig"], tokens_per_hash=TOKENS, blocks_per_chunk=1),
         parallel=_of(classes["OffloadingParallelConfig"], **ranks),
     )

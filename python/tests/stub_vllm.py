@@ -7,13 +7,12 @@ the lookup thread is imitated, without a thread.
 from __future__ import annotations
 
 import abc
+import contextlib
 import dataclasses
 import enum
 import sys
 import types
 from typing import Any, Dict, Iterator, List
-
-import contextlib
 
 import signatures
 
@@ -65,7 +64,10 @@ def _make(name: str, about: Dict[str, Any]) -> type:
         return enum.Enum(name, {member: member for member in about["members"]})  # type: ignore[return-value]
     if name in _RECORDS:
         fields = about["fields"] or {"documentation": False}
-        made = [(field, Any, dataclasses.field(default=None)) if default else (field, Any) for field, default in fields.items()]
+        made = [
+            (field, Any, dataclasses.field(default=None)) if default else (field, Any)
+            for field, default in fields.items()
+        ]
         return dataclasses.make_dataclass(name, made, kw_only=True)
     if name == "AsyncLookupManager":
         return _lookups(about)
@@ -99,7 +101,9 @@ class _Stats:
     def __init__(self) -> None:
         self.counters: Dict[str, float] = {}
 
-    def increase_counter(self, counter_name: str, counter_increase_value: float = 1, labelvalues: Any = ()) -> None:
+    def increase_counter(
+        self, counter_name: str, counter_increase_value: float = 1, labelvalues: Any = ()
+    ) -> None:
         self.counters[counter_name] = self.counters.get(counter_name, 0) + counter_increase_value
 
     def is_empty(self) -> bool:

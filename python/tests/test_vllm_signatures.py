@@ -42,7 +42,10 @@ class Signatures(unittest.TestCase):
             with self.subTest(version):
                 record = signatures.read(version)
                 in_spec = "vllm_config" in record["OffloadingSpec"]["methods"]["__init__"]["parameters"]
-                in_scheduler = "vllm_config" in record["OffloadingConnectorScheduler"]["methods"]["__init__"]["parameters"]
+                in_scheduler = (
+                    "vllm_config"
+                    in record["OffloadingConnectorScheduler"]["methods"]["__init__"]["parameters"]
+                )
                 assert in_spec or in_scheduler
 
     def test_the_factory_finds_the_type_by_the_name_that_the_entry_point_registers(self):
@@ -52,7 +55,9 @@ class Signatures(unittest.TestCase):
                     import spillway.vllm
 
                     seen = []
-                    classes["SecondaryTierFactory"].register_tier = staticmethod(lambda *asked: seen.append(asked))
+                    classes["SecondaryTierFactory"].register_tier = staticmethod(
+                        lambda *asked: seen.append(asked)
+                    )
                     spillway.vllm.register()
                     assert seen == [("SpillwayTier", "spillway.vllm", "SpillwayTier")]
 

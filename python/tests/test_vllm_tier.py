@@ -190,7 +190,12 @@ class Tier:
         assert [r.success for r in copying.store([b"a", b"b"], [0, 1])] == [True]
         assert [r.success for r in copying.store([b"c"], [2])] == [True]
         (loaded,) = copying.load([b"a", b"b", b"c"], [5, 6, 7])  # two frames: the third waits for no one
-        assert not loaded.success and copying.holds(5, b"a") and copying.holds(6, b"b") and not copying.holds(7, b"c")
+        assert (
+            not loaded.success
+            and copying.holds(5, b"a")
+            and copying.holds(6, b"b")
+            and not copying.holds(7, b"c")
+        )
         (loaded,) = copying.load([b"c"], [7])
         assert loaded.success and copying.holds(7, b"c")
         copying.tier.shutdown()
@@ -240,6 +245,7 @@ class Tier:
 
     def test_another_configuration_is_another_namespace(self):
         engine = self.engine
+
         def identity(**config):
             return descriptor(engine.classes, config=config).id()
 

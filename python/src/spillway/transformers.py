@@ -106,7 +106,8 @@ class PrefixCache:
         tokens = _single(input_ids)
         count = min(len(tokens), cache.get_seq_length()) // self._tokens
         keys = self._keys(tokens, count)
-        first, stored = skip // self._tokens, 0
+        first = skip // self._tokens
+        stored = 0
         for start in range(first, count, self._frames):
             stop = min(start + self._frames, count)
             for frame, index in enumerate(range(start, stop)):
@@ -162,7 +163,9 @@ class PrefixCache:
             pair = []
             for heads, dim in ((layer.heads, layer.key_dim), (layer.heads, layer.value_dim)):
                 size = heads * self._tokens * dim * layer.dtype.itemsize
-                parts = [b[at : at + size].view(layer.dtype).view(1, heads, self._tokens, dim) for b in blocks]
+                parts = [
+                    b[at : at + size].view(layer.dtype).view(1, heads, self._tokens, dim) for b in blocks
+                ]
                 pair.append(torch.cat(parts, dim=2).to(layer.device))
                 at += size
             cache.update(pair[0], pair[1], number)
@@ -180,7 +183,7 @@ class _Layer(NamedTuple):
 
     @property
     def bytes_per_token(self) -> int:
-        return self.heads * (self.key_dim + self.value_dim) * self.dtype.itemsize
+        return self.heads * (self.key_dim + self.value_dim) * int(self.dtype.itemsize)
 
     def __repr__(self) -> str:  # where it is computed does not tell blocks apart
         return f"{self.heads}x{self.key_dim}+{self.value_dim} {self.dtype}"
@@ -191,12 +194,16 @@ def _layers_of(model: Any) -> List[_Layer]:
     with torch.no_grad():
         token = torch.zeros((1, 1), dtype=torch.long, device=model.device)
         cache = model(input_ids=token, use_cache=True).past_key_values
-    if not isinstance(cache, DynamicCache) or any(getattr(layer, "is_sliding", False) for layer in cache.layers):
+    if not isinstance(cache, DynamicCache) or any(
+        getattr(layer, "is_sliding", False) for layer in cache.layers
+    ):
         raise ValueError(f"{type(model).__name__} has layers that do not attend to all tokens before")
     layers = []
     for keys, values in _tensors(cache):
         if keys.shape[:3] != values.shape[:3] or keys.shape[0] != 1 or keys.shape[2] != 1:
-            raise ValueError(f"{type(model).__name__} does not keep keys and values as [batch, heads, tokens, dim]")
+            raise ValueError(
+                f"{type(model).__name__} does not keep keys and values as [batch, heads, tokens, dim]"
+            )
         layers.append(_Layer(keys.shape[1], keys.shape[3], values.shape[3], keys.dtype, str(keys.device)))
     return layers
 

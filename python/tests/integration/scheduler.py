@@ -57,7 +57,9 @@ class Engine:
             import vllm.v1.kv_offload.config as config
 
             made = engines.extract(vars(config), vllm_config, self.id, **extra)
-            return TieringOffloadingSpec(dataclasses.replace(made, worker_kv_bytes_per_block=self.row_bytes)).get_manager()
+            return TieringOffloadingSpec(
+                dataclasses.replace(made, worker_kv_bytes_per_block=self.row_bytes)
+            ).get_manager()
         vllm_config.instance_id = self.id
         vllm_config.kv_transfer_config = SimpleNamespace(kv_connector_extra_config=extra, engine_id=self.id)
         vllm_config.kv_events_config = SimpleNamespace(enable_kv_cache_events=True)

@@ -61,7 +61,10 @@ def logits(model, ids, cache):
 
 
 def same(one, other):
-    return all(torch.equal(a.keys, b.keys) and torch.equal(a.values, b.values) for a, b in zip(one.layers, other.layers))
+    return all(
+        torch.equal(a.keys, b.keys) and torch.equal(a.values, b.values)
+        for a, b in zip(one.layers, other.layers)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

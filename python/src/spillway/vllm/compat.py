@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import sys
 from typing import Any, Collection, Dict, List, Optional, Sequence
 
 try:
     import vllm.v1.kv_offload.base as _base
-    import vllm.v1.kv_offload.tiering.base as _tiering
-    from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import OffloadingConnectorStats as Stats
+    from vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics import (
+        OffloadingConnectorStats as Stats,
+    )
     from vllm.v1.kv_offload.base import LookupResult, OffloadingEvent
     from vllm.v1.kv_offload.base import RequestOffloadingContext as RequestContext
     from vllm.v1.kv_offload.tiering.async_lookup import AsyncLookupManager
@@ -131,6 +133,16 @@ def chain_seed() -> bytes:
     from vllm.v1.core import kv_cache_utils
 
     return bytes(getattr(kv_cache_utils, "NONE_HASH", b""))
+
+
+def chain_seed_is_fixed() -> bool:
+    """Whether another process of this engine makes the same hashes."""
+    from vllm.v1.core import kv_cache_utils
+
+    if "PYTHONHASHSEED" in os.environ:
+        return True
+    default = getattr(kv_cache_utils, "DEFAULT_NONE_HASH_SEED", None)  # from 0.29 on
+    return default is not None and kv_cache_utils.get_none_hash_seed() == default
 
 
 def version() -> str:

@@ -27,7 +27,9 @@ _OF_CACHE = ("cache_dtype", "sliding_window", "calculate_kv_scales", "kv_cache_l
 _OF_ENVIRONMENT = ("VLLM_ATTENTION_BACKEND", "VLLM_KV_CACHE_LAYOUT", "VLLM_USE_V2_MODEL_RUNNER")
 
 
-def describe(spec: Any, config: Any, row_bytes: int, weights: str, salt: str, chain_seed: bytes) -> Descriptor:
+def describe(
+    spec: Any, config: Any, row_bytes: int, weights: str, salt: str, chain_seed: bytes
+) -> Descriptor:
     """The namespace of an engine's blocks.
 
     spec is vLLM's OffloadingSpec, config its VllmConfig or None (``compat.engine_config``),
@@ -81,7 +83,10 @@ def _extract_before_026(spec: Any) -> Dict[str, Any]:
             }
             for tokens, group in zip(spec.gpu_block_size, spec.kv_cache_config.kv_cache_groups)
         ],
-        "model": {"name": model.model, "dtype": str(model.dtype if dtype == "auto" else dtype).replace("torch.", "")},
+        "model": {
+            "name": model.model,
+            "dtype": str(model.dtype if dtype == "auto" else dtype).replace("torch.", ""),
+        },
         "cache": {"blocks_per_chunk": spec.block_size_factor, "tokens_per_hash": spec.hash_block_size},
         "parallel": {
             "tp_size": parallel.tensor_parallel_size,
