@@ -257,6 +257,23 @@ class Tier:
             assert identity(**{field: value}) != same, field
         assert descriptor(engine.classes, salt="tenant").id() != same
 
+    def test_without_the_whole_configuration_vllms_extract_tells(self):
+        engine = self.engine
+        if "OffloadingConfig" not in engine.classes:
+            self.skipTest("vLLM 0.25 hands over the whole")
+        from spillway.vllm.descriptor import describe
+
+        def identity(layer_names=("layer.0",), **config):
+            spec = engines.spec(engine.classes, engines.vllm_config(**config))
+            spec.config.groups[0].layer_names = layer_names
+            return describe(spec, None, ROW, "w", "", b"s").id()
+
+        same = identity()
+        self.assertEqual(same, identity(revision="1" * 40))  # it is not in there
+        self.assertNotEqual(same, identity(layer_names=("layer.0", "layer.1")))
+        self.assertNotEqual(same, identity(block_size=32))
+        self.assertNotEqual(same, identity(tensor_parallel_size=4))
+
     def test_the_seed_of_the_hashes_is_part_of_the_namespace(self):
         engine = self.engine
         import vllm.v1.core.kv_cache_utils as utils
