@@ -19,15 +19,16 @@ from daemon import BINARY
 HERE = Path(__file__).resolve().parent
 
 
-def run(python: Path, test: str) -> bool:
-    """Whether the tests of a file pass under a python."""
+def run(python: Path, *tests: str) -> bool:
+    """Whether the tests of some files pass under a python."""
     paths = [HERE.parent / "src", HERE, HERE / "integration"]
     environment = {
         **os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "SPILLWAY_BIN": os.path.abspath(BINARY),
         "PYTHONHASHSEED": "0", "VLLM_LOGGING_LEVEL": "WARNING",
     }  # fmt: skip
-    print(f"{test} with {python}", flush=True)
-    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "integration" / test)]
+    print(*tests, "with", python, flush=True)
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [str(HERE / "integration" / test) for test in tests]
     return subprocess.run(command, env=environment, cwd=HERE, timeout=900).returncode == 0
 
 
@@ -36,6 +37,8 @@ def main(wanted: List[str]) -> int:
     if not wanted or "vllm" in wanted:
         for version in environments.TESTED:
             good &= run(environments.vllm(version), "test_vllm_manager.py")
+        for version in environments.CONFIGURED:
+            good &= run(environments.vllm(version), "test_vllm_connector.py")
     if not wanted or "transformers" in wanted:
         good &= run(environments.base(), "test_transformers.py")
     return 0 if good else 1

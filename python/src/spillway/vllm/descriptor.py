@@ -46,7 +46,7 @@ def describe(
         name=f"vllm {name}".encode()[:255].decode(errors="ignore"),
         model=name,
         revision=weights or _find_weights(name, config),
-        kv_dtype=extract["model"]["dtype"],
+        kv_dtype=_dtype(extract, config),
         layout="vllm-rows",
         layout_version=1,
         tokens_per_block=_tokens(extract),
@@ -96,6 +96,16 @@ def _extract_before_026(spec: Any) -> Dict[str, Any]:
             "world_size": parallel.world_size,
         },
     }
+
+
+def _dtype(extract: Dict[str, Any], config: Any) -> str:
+    """vLLM 0.26 says "auto" for the model's own, which only the whole configuration names."""
+    said = str(extract["model"]["dtype"])
+    if said != "auto":
+        return said
+    if config is None:
+        return f"process-{secrets.token_hex(16)}"
+    return str(config.model_config.dtype).replace("torch.", "")
 
 
 def _tokens(extract: Dict[str, Any]) -> int:

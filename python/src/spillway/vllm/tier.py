@@ -110,7 +110,9 @@ class SpillwayTier(compat.SecondaryTierManager):
         """The namespace; opens it with the first key."""
         if self._pool is None and not self._closed:
             if not compat.chain_seed_is_fixed():
-                _log.warning("vLLM's hashes are new in every process, so no block is found twice: set PYTHONHASHSEED")
+                _log.warning(
+                    "vLLM's hashes are new in every process, so no block is found twice: set PYTHONHASHSEED"
+                )
             self._pool = self._client.namespace(self._describe(compat.chain_seed()))
         return self._pool
 
