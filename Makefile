@@ -55,8 +55,9 @@ test-long: ## hours: long histories and crash loops, then again able to plant bu
 	SPILLWAY_LONG=1 $(GO) test -count=1 -timeout $(TIMEOUT) $(PKG)
 	SPILLWAY_LONG=1 $(GO) test -count=1 -timeout $(TIMEOUT) -tags plantedbugs $(PKG)
 
-test-integration: ## whole-system tests only, never from the cache
+test-integration: build ## whole-system tests only, never from the cache; vLLM and transformers, some GB the first time
 	$(GO) test -count=1 ./integration/...
+	SPILLWAY_BIN=bin/spillway python3 python/tests/integrate.py
 
 bench: build ## one store against fio and others, into docs/benchmarks.md: an hour of a quiet machine
 	$(GO) run ./integration/bench -spillway bin/spillway -docs docs $(BENCHFLAGS)
