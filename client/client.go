@@ -41,6 +41,7 @@ type Client struct {
 	link    *link // nil while there is no connection
 	changed chan struct{}
 	lastErr error
+	doubt   []*call // of connections that were lost: the daemon may still use their memory
 	spaces  []*Namespace
 	regions []*Region
 	closed  bool
@@ -119,9 +120,10 @@ func (c *Client) Limits() (l wire.Limits, ok bool) {
 	return l, false
 }
 
-// Close ends the connection; what is under way is answered Miss or Dropped. It
-// returns when the daemon has let go of the client's memory, or is gone. More
-// than one call has no effect.
+// Close ends the connection; what is under way is cancelled. It returns when the
+// daemon has let go of the client's memory, is gone, or has said nothing for two
+// seconds; in that last case, or where a lost connection was never renewed, its drives may
+// still write to memory that was registered. More than one call has no effect.
 func (c *Client) Close() {
 	c.mu.Lock()
 	first := !c.closed
@@ -154,18 +156,11 @@ func (c *Client) keep(ctx context.Context) {
 	defer close(c.stopped)
 	pause := retryMin
 	var before wire.Welcome
-	var doubt []*call // of connections that were lost
-	settle := func() {
-		for _, call := range doubt {
-			close(call.free)
-		}
-		doubt = nil
-	}
-	defer settle()
+	defer c.settle()
 	for ctx.Err() == nil {
 		l, err := c.connect(ctx, before)
 		if l != nil { // welcomed: the daemon has let go of everything before
-			settle()
+			c.settle()
 		}
 		if err == nil {
 			pause = retryMin
@@ -177,18 +172,18 @@ func (c *Client) keep(ctx context.Context) {
 				l.leave()
 			}
 			err = l.cause()
-			c.unset(err)
+			c.unset(err, l.doubt...)
 			<-l.read
-			doubt = append(doubt, l.doubt...)
 			if ctx.Err() == nil {
 				c.log.Info("connection lost", "path", c.options.Path, "cause", err)
 			}
 			continue
 		}
-		c.unset(err)
 		if l != nil {
-			doubt = append(doubt, l.doubt...)
+			c.unset(err, l.doubt...)
 			before = l.welcome
+		} else {
+			c.unset(err)
 		}
 		c.log.Debug("not connected", "path", c.options.Path, "cause", err, "next try in", pause)
 		select {
@@ -213,12 +208,12 @@ func (c *Client) connect(ctx context.Context, before wire.Welcome) (*link, error
 	spaces, regions := append([]*Namespace(nil), c.spaces...), append([]*Region(nil), c.regions...)
 	c.mu.Unlock()
 	for _, s := range spaces {
-		if err := l.openNamespace(s); err != nil {
+		if err := l.openNamespace(ctx, s); err != nil {
 			c.log.Warn("a namespace cannot be opened again; it misses", "cause", err)
 		}
 	}
 	for _, r := range regions {
-		if err := l.registerRegion(r); err != nil {
+		if err := l.registerRegion(ctx, r); err != nil {
 			c.log.Warn("a region cannot be registered again; its places miss", "cause", err)
 		}
 	}
@@ -236,10 +231,12 @@ func (c *Client) connect(ctx context.Context, before wire.Welcome) (*link, error
 	return l, nil
 }
 
-func (c *Client) unset(err error) {
+// unset says that there is no connection, and which calls it has left in doubt.
+func (c *Client) unset(err error, doubt ...*call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.link, c.lastErr = nil, err
+	c.doubt = append(c.doubt, doubt...)
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -254,18 +251,33 @@ func (c *Client) Stats(ctx context.Context) ([]byte, error) {
 	return append([]byte(nil), body...), err
 }
 
-// Drain waits until every request before it is answered and every late item
-// released. Without a daemon nothing is under way.
+// settle ends all doubt: the daemon has let go of everything before.
+func (c *Client) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, call := range c.doubt {
+		close(call.free)
+	}
+	c.doubt = nil
+}
+
+// Drain waits until every request before it is answered and its memory the client's
+// again. If a connection was lost, that is when the next one is welcomed.
 func (c *Client) Drain(ctx context.Context) error {
-	l := c.current()
-	if l == nil {
-		return nil
+	c.mu.Lock()
+	calls := append([]*call(nil), c.doubt...)
+	if l := c.link; l != nil {
+		calls = append(calls, l.underWay()...)
 	}
-	_, err := l.ask(ctx, wire.TypeDrain, nil, nil)
-	if errors.Is(err, errLost) {
-		return c.Await(ctx) // connected again, the memory is ours
+	c.mu.Unlock()
+	for _, call := range calls {
+		select {
+		case <-call.free:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return err
+	return nil
 }
 
 func (c *Client) notConnected() error {

@@ -124,6 +124,7 @@ func (l *link) takeEventLocked(c *call, body []byte) error {
 		case e.c <- event:
 		default:
 			e.end(ErrEventsLost)
+			go l.forget(c, ErrEventsLost) // the daemon need not send what nobody takes
 		}
 	}
 	return nil

@@ -80,11 +80,7 @@ func (l *link) end(err error) {
 	l.once.Do(func() {
 		l.mu.Lock()
 		l.err = err
-		waiting := l.waiting
-		l.waiting = nil
-		l.mu.Unlock()
-		_ = l.socket.Close()
-		for _, c := range waiting {
+		for _, c := range l.waiting {
 			if c.late < 0 {
 				c.err = fmt.Errorf("%w: %w", errLost, err)
 				close(c.answered)
@@ -94,6 +90,9 @@ func (l *link) end(err error) {
 			}
 			l.doubt = append(l.doubt, c)
 		}
+		l.waiting = nil
+		l.mu.Unlock()
+		_ = l.socket.Close()
 		close(l.over)
 	})
 }
@@ -102,6 +101,18 @@ func (l *link) cause() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// underWay are the calls that are not over. Subscriptions never are.
+func (l *link) underWay() (calls []*call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.waiting {
+		if c.events == nil {
+			calls = append(calls, c)
+		}
+	}
+	return calls
 }
 
 // leave ends the connection when the daemon has let go of all memory, or does
@@ -148,10 +159,27 @@ func (l *link) startWith(t wire.Type, m wire.Message, file *os.File, sink *event
 	l.waiting[number] = c
 	l.mu.Unlock()
 	l.out = wire.AppendFrame(l.out[:0], t, number, m)
+	if most := l.welcome.Limits.FrameBytes; most > 0 && len(l.out)-wire.HeaderBytes > int(most) {
+		l.out = nil
+		l.refuse(number, c, fmt.Errorf("a request of more than %d bytes: ask for fewer blocks at once", most))
+		return c
+	}
 	if err := sendFrame(l.socket, l.out, file); err != nil {
 		l.end(err)
 	}
 	return c
+}
+
+// refuse answers a call that is not sent.
+func (l *link) refuse(number uint64, c *call, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, waits := l.waiting[number]; waits { // else the link has ended and answered
+		delete(l.waiting, number)
+		c.err, c.late = err, 0
+		close(c.answered)
+		close(c.free)
+	}
 }
 
 // numberLocked is the number of a call that waits; 0 for none.
@@ -223,13 +251,15 @@ func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
 		if err != nil {
 			return err
 		}
-		if c.late -= len(items); c.late < 0 {
+		if len(items) > c.late {
 			return fmt.Errorf("%w: more items released than were late", wire.ErrMalformed)
 		}
+		c.late -= len(items)
 	case c.late >= 0:
 		return fmt.Errorf("%w: a second answer to a request", wire.ErrMalformed)
 	case h.Type == wire.TypeError:
 		c.err, c.late = parseError(body), 0
+		c.events = nil // a refused subscription is none
 		close(c.answered)
 	case h.Type == c.kind|wire.Answer:
 		c.body, c.late = body, lateIn(c.kind, body)

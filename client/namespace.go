@@ -35,7 +35,7 @@ func (c *Client) Namespace(ctx context.Context, descriptor any, token string) (*
 		return nil, c.notConnected()
 	}
 	ns := &Namespace{c: c, descriptor: raw, token: token}
-	if err := l.openNamespaceContext(ctx, ns); err != nil {
+	if err := l.openNamespace(ctx, ns); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -53,11 +53,7 @@ func (ns *Namespace) BlockBytes() int { return ns.blockBytes }
 // ID is the SHA-256 of the canonical descriptor.
 func (ns *Namespace) ID() [32]byte { return ns.id }
 
-func (l *link) openNamespace(ns *Namespace) error {
-	return l.openNamespaceContext(context.Background(), ns)
-}
-
-func (l *link) openNamespaceContext(ctx context.Context, ns *Namespace) error {
+func (l *link) openNamespace(ctx context.Context, ns *Namespace) error {
 	body, err := l.ask(ctx, wire.TypeOpenNamespace, &wire.OpenNamespace{Descriptor: ns.descriptor, Token: ns.token}, nil)
 	if err != nil {
 		return err

@@ -66,12 +66,15 @@ func (c *Client) add(r *Region) error {
 		return ErrClosed
 	}
 	if l != nil {
-		if err := l.registerRegion(r); err != nil && !errors.Is(err, errLost) {
+		if err := l.registerRegion(context.Background(), r); err != nil && !errors.Is(err, errLost) {
 			return err
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.closed {
+		return ErrClosed
+	}
 	c.regions = append(c.regions, r)
 	return nil
 }
@@ -106,8 +109,8 @@ func (p Place) check() {
 }
 
 // registerRegion tells the daemon of a region.
-func (l *link) registerRegion(r *Region) error {
-	body, err := l.ask(context.Background(), wire.TypeRegisterRegion, &wire.RegisterRegion{LengthBytes: uint64(r.length)}, r.file)
+func (l *link) registerRegion(ctx context.Context, r *Region) error {
+	body, err := l.ask(ctx, wire.TypeRegisterRegion, &wire.RegisterRegion{LengthBytes: uint64(r.length)}, r.file)
 	if err != nil {
 		return err
 	}

@@ -87,9 +87,10 @@ func makeMemory(nBytes int64) (*os.File, error) {
 		return nil, os.NewSyscallError("memfd_create", err)
 	}
 	f := os.NewFile(uintptr(fd), "spillway-region")
-	if err := f.Truncate(nBytes); err != nil {
+	// With its pages: the daemon pins only what is there.
+	if err := unix.Fallocate(int(f.Fd()), 0, 0, nBytes); err != nil {
 		_ = f.Close()
-		return nil, err
+		return nil, os.NewSyscallError("fallocate", err)
 	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		_ = f.Close()

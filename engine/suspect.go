@@ -101,7 +101,7 @@ func (b *putBatch) suspectsFrom(from int) (read *suspectRead, next int) {
 		return nil, 0
 	}
 	read.readBatch = readBatch{s: s, ns: ns, items: make([]GetItem, len(refs)), reads: make([]readOp, 0, len(refs)),
-		opts: GetOptions{Deadline: b.opts.Deadline, NoTouch: true}, done: make(chan struct{})}
+		opts: GetOptions{Deadline: b.opts.Deadline, Done: b.opts.Done, NoTouch: true}, done: make(chan struct{})}
 	read.pending.Store(int64(len(refs)))
 	for i := len(refs) - 1; i >= 0; i-- {
 		read.items[i].Dst = [][]byte{device.AlignedBuffer(ns.descriptor.BlockBytes, headerBytes)}

@@ -19,13 +19,14 @@ const helloTime = 5 * time.Second
 // conn is one client's connection. Its reader goroutine (serve) owns inbox; mu
 // guards what follows it.
 type conn struct {
-	node    *Node
-	options *Options // as they were when it came
-	socket  *net.UnixConn
-	in      *inbox
-	out     *outbox
-	number  uint64
-	since   time.Time
+	node     *Node
+	options  *Options // as they were when it came
+	socket   *net.UnixConn
+	in       *inbox
+	out      *outbox
+	releases releases // late items to be told of
+	number   uint64
+	since    time.Time
 
 	over     chan struct{} // closed when the connection ends: cancels its requests
 	ended    chan struct{} // closed when nothing of it is left
@@ -109,10 +110,12 @@ func (c *conn) clear() {
 	c.in.close()
 	c.running.Wait()
 	c.mu.Lock()
-	c.leases.endAll()
-	regions := c.regions
+	leases, regions := c.leases.takeAll(), c.regions
 	c.regions = nil
 	c.mu.Unlock()
+	for _, l := range leases {
+		l.end()
+	}
 	for _, r := range regions {
 		r.memory.Close()
 	}

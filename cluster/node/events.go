@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
@@ -39,15 +40,14 @@ type eventLog struct {
 // begin starts the recording.
 func (l *eventLog) begin(stores []*engine.Store) {
 	l.mu.Lock()
-	again := l.began
-	l.began = true
-	l.mu.Unlock()
-	if again {
+	defer l.mu.Unlock()
+	if l.began {
 		return
 	}
 	for _, s := range stores {
 		s.Watch(l.record)
 	}
+	l.began = true
 }
 
 // record takes in what a store tells, joining neighbours of one kind.
@@ -89,7 +89,7 @@ func (l *eventLog) since(from uint64, n int) (some []event, news <-chan struct{}
 		return nil, nil, true
 	}
 	some = l.events[min(from-l.first, uint64(len(l.events))):]
-	return some[:min(n, len(some))], l.news, false
+	return slices.Clone(some[:min(n, len(some))]), l.news, false // record reuses the memory
 }
 
 func (l *eventLog) span() wire.Subscribed {

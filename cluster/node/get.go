@@ -68,7 +68,7 @@ func (t *transfer) load(c *chunk, o engine.GetOptions) {
 		t.tooLate(c.items)
 		return
 	}
-	defer d.leave(loads, c.bytes)
+	defer func() { d.leave(loads, c.bytes, t.moved(c.items, wire.Hit)) }()
 	items := make([]engine.GetItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.GetItem{Key: t.keys[i], Dst: t.pieces[i]}

@@ -42,8 +42,11 @@ func (c *conn) mayLease() bool {
 	return len(b.byNumber) < c.options.LeasesMax
 }
 
-// keepLease gives a lease its number; 0 for none. d is at least as long as the
-// stores hold it.
+// leaseMax is after what time a lease counts no more; a store that is set to hold
+// longer ones does so, but they cannot be released early.
+const leaseMax = time.Minute
+
+// keepLease gives a lease its number; 0 for none.
 func (c *conn) keepLease(parts []partLease, d time.Duration) uint64 {
 	if len(parts) == 0 {
 		return 0
@@ -55,7 +58,7 @@ func (c *conn) keepLease(parts []partLease, d time.Duration) uint64 {
 		b.byNumber = map[uint64]connLease{}
 	}
 	b.last++
-	b.byNumber[b.last] = connLease{parts, time.Now().Add(d)}
+	b.byNumber[b.last] = connLease{parts, time.Now().Add(min(d, leaseMax))}
 	return b.last
 }
 
@@ -74,9 +77,9 @@ func (l connLease) end() {
 	}
 }
 
-func (b *leaseBook) endAll() {
-	for _, l := range b.byNumber {
-		l.end()
-	}
+// takeAll empties the book; whoever takes ends the leases, which may take a while.
+func (b *leaseBook) takeAll() map[uint64]connLease {
+	all := b.byNumber
 	b.byNumber = nil
+	return all
 }

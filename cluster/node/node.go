@@ -29,8 +29,10 @@ type Node struct {
 	seeds    []uint64
 	sizes    []float64
 	counters counters
-	times    times
-	events   eventLog
+	// bodyBytes are those of requests in flight.
+	bodyBytes atomic.Int64
+	times     times
+	events    eventLog
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
 

@@ -65,8 +65,8 @@ func (n *Node) eachNamespace(nameOrID string, f func(*engine.Namespace) error) e
 	return errors.Join(errs...)
 }
 
-// Alive returns when it has had every lock that a request needs: a node that cannot
-// answer keeps its caller waiting. It waits for no drive.
+// Alive returns when it has had the node's and its drives' locks: a node that hangs
+// in itself keeps its caller waiting. It waits for no drive and no client.
 func (n *Node) Alive() {
 	_ = n.connection(0) // takes the node's lock
 	for _, d := range n.drives {

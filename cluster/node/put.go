@@ -60,7 +60,7 @@ func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 		t.tooLate(c.items)
 		return
 	}
-	defer d.leave(stores, c.bytes)
+	defer func() { d.leave(stores, c.bytes, t.moved(c.items, wire.Stored)) }()
 	items := make([]engine.PutItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.PutItem{Key: t.keys[i], Src: t.pieces[i], Depth: m.Depth + uint32(i), Importance: m.Importance}
@@ -71,7 +71,9 @@ func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 		return
 	}
 	for j, i := range c.items {
-		t.statuses[i] = wireStatus(items[j].Status)
+		if t.statuses[i] = wireStatus(items[j].Status); items[j].Status == engine.Busy { // it could not be proven
+			t.statuses[i] = byte(wire.Dropped)
+		}
 		if items[j].Err != nil {
 			t.q.c.note("a block was not stored", items[j].Err)
 		}

@@ -24,7 +24,7 @@ func (c *conn) registerRegion(m *wire.RegisterRegion, file *os.File) (wire.Messa
 	if m.Flags&^wire.RegionSource != 0 {
 		return nil, argument(fmt.Sprintf("unknown flags %#x", m.Flags))
 	}
-	number, err := c.addRegion(m.LengthBytes, func() (*arena.Region, error) { return arena.MapRegion(file, int64(m.LengthBytes)) })
+	number, err := c.addRegion(m.LengthBytes, populated(file, m.LengthBytes), func() (*arena.Region, error) { return arena.MapRegion(file, int64(m.LengthBytes)) })
 	return wire.Number(number), err
 }
 
@@ -36,26 +36,25 @@ func (q *request) createRegion(m *wire.CreateRegion) {
 		q.refuse(err)
 		return
 	}
-	var shared *arena.Shared
+	var file *os.File
 	if m.LengthBytes > uint64(c.options.RegionBytesMax) { // before it is rounded up
 		q.refuse(c.bookRegion(m.LengthBytes))
 		return
 	}
 	rounded := (m.LengthBytes + arena.SharedUnitBytes - 1) / arena.SharedUnitBytes * arena.SharedUnitBytes
-	number, err := c.addRegion(rounded, func() (*arena.Region, error) {
-		var err error
-		if shared, err = arena.NewShared("spillway-client", int64(rounded)); err != nil {
+	number, err := c.addRegion(rounded, true, func() (*arena.Region, error) {
+		shared, err := arena.NewShared("spillway-client", int64(rounded))
+		if err != nil {
+			return nil, err
+		}
+		if file, err = duplicate(shared.File()); err != nil { // here: nobody can drop the region yet
+			shared.Close()
 			return nil, err
 		}
 		return shared.Region, nil
 	})
 	if err != nil {
-		q.refuse(err)
-		return
-	}
-	file, err := duplicate(shared.File())
-	if err != nil {
-		_ = c.dropRegion(number)
+		closeFile(file)
 		q.refuse(err)
 		return
 	}
@@ -64,8 +63,8 @@ func (q *request) createRegion(m *wire.CreateRegion) {
 }
 
 // addRegion takes a region into the connection's account, makes it, and pins it
-// if it can.
-func (c *conn) addRegion(length uint64, make func() (*arena.Region, error)) (number uint32, err error) {
+// if it can and pinned says so.
+func (c *conn) addRegion(length uint64, pinned bool, make func() (*arena.Region, error)) (number uint32, err error) {
 	if err := c.bookRegion(length); err != nil {
 		return 0, err
 	}
@@ -77,7 +76,9 @@ func (c *conn) addRegion(length uint64, make func() (*arena.Region, error)) (num
 		}
 		return 0, err
 	}
-	c.pin(memory)
+	if pinned {
+		c.pin(memory)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.regions == nil { // the connection has ended

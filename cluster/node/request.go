@@ -25,13 +25,21 @@ type request struct {
 // giveUp ends the wait for the answer: what is unanswered is LATE.
 func (q *request) giveUp() { q.once.Do(func() { close(q.over) }) }
 
-// begin takes a request in, unless the connection has too many, or ends. With
+// bodyBytesMax bounds the requests in flight of all connections together; decoded
+// they take up to twice as much again.
+const bodyBytesMax = 256 << 20
+
+// begin takes a request in, unless the connection or the node has too many, or ends. With
 // ok false the caller answers it, or the connection is over.
 func (c *conn) begin(h wire.Header, body []byte) (q *request, ok bool) {
 	q = &request{c: c, number: h.Request, kind: h.Type, body: body, came: time.Now(), over: make(chan struct{}), done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.draining || len(c.requests) >= c.options.RequestsMax {
+		return nil, false
+	}
+	if n := int64(len(body)); n > 0 && c.node.bodyBytes.Add(n) > bodyBytesMax {
+		c.node.bodyBytes.Add(-n)
 		return nil, false
 	}
 	c.requests[q.number] = q
@@ -48,6 +56,7 @@ func (c *conn) known(number uint64) bool {
 
 // finish ends a request: it has its answer and every release.
 func (q *request) finish() {
+	q.c.node.bodyBytes.Add(-int64(len(q.body)))
 	giveBody(q.body)
 	c := q.c
 	c.mu.Lock()
@@ -62,7 +71,7 @@ func (q *request) finish() {
 func (q *request) patience(deadlineUS uint32) (deadline time.Time, stop func()) {
 	wait := q.c.options.Patience
 	if deadlineUS > 0 {
-		wait = time.Duration(deadlineUS) * time.Microsecond
+		wait = min(wait, time.Duration(deadlineUS)*time.Microsecond)
 	}
 	timer := time.AfterFunc(time.Until(q.came.Add(wait)), q.giveUp)
 	return q.came.Add(wait), func() { timer.Stop() }

@@ -89,8 +89,9 @@ func (d *drive) discharge(bytes int64) {
 func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool {
 	t := &ticket{class: c, bytes: bytes, turn: make(chan struct{})}
 	d.mu.Lock()
+	cost := float64(bytes) / f.weight
 	t.stamp = max(d.clock[c], f.next[c])
-	f.next[c] = t.stamp + float64(bytes)/f.weight
+	f.next[c] = t.stamp + cost
 	d.serial++
 	t.serial = d.serial
 	heap.Push(&d.waiting[c], t)
@@ -104,7 +105,8 @@ func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool 
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if t.at < 0 { // its turn had come
+	f.next[c] -= cost // it has moved nothing
+	if t.at < 0 {     // its turn had come
 		d.leaveLocked(c, bytes)
 		return false
 	}
@@ -113,11 +115,11 @@ func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool 
 	return false
 }
 
-// leave ends a transfer of so many bytes.
-func (d *drive) leave(c class, bytes int64) {
+// leave ends a transfer of so many bytes, of which moved went to or from the drive.
+func (d *drive) leave(c class, bytes, moved int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rates[c].ended(time.Now(), bytes)
+	d.rates[c].ended(time.Now(), moved)
 	d.leaveLocked(c, bytes)
 }
 

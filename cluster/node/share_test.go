@@ -15,7 +15,7 @@ const mib = 1 << 20
 func run(d *drive, f *flow, c class, bytes int64, takes time.Duration, ended func()) {
 	if d.enter(f, c, bytes, nil) {
 		time.Sleep(takes)
-		d.leave(c, bytes)
+		d.leave(c, bytes, bytes)
 		ended()
 	}
 }
@@ -193,7 +193,7 @@ func TestGivingUp(t *testing.T) {
 				defer timer.Stop()
 				if d.enter(flows[i%2], c, bytes, done) {
 					time.Sleep(20 * time.Millisecond)
-					d.leave(c, bytes)
+					d.leave(c, bytes, bytes)
 				}
 			})
 		}

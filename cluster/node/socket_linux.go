@@ -157,6 +157,19 @@ func (in *inbox) close() {
 	in.files = nil
 }
 
+// populated reports whether a client's file has all its pages. Pinning one that has
+// not would fill the machine's memory on our account.
+func populated(f *os.File, length uint64) bool {
+	var stat unix.Stat_t
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var statErr error
+	err = raw.Control(func(fd uintptr) { statErr = unix.Fstat(int(fd), &stat) })
+	return err == nil && statErr == nil && stat.Blocks >= 0 && uint64(stat.Blocks)*512 >= length
+}
+
 // hungUp reports whether the other end of a socket is closed. What it has sent
 // stays to be read.
 func hungUp(c *net.UnixConn) (gone bool) {

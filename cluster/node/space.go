@@ -72,6 +72,9 @@ func (s *space) split(group uint32, n int, key func(int) []byte) [][]int {
 	return homes
 }
 
+// spacesMax bounds the namespaces that a node opens. Stores keep each for ever.
+const spacesMax = 1024
+
 // openSpace opens a namespace on every store.
 func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	o := n.options.Load()
@@ -94,6 +97,9 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	s, opened := n.openedSpace(id)
 	if s != nil {
 		return s, nil
+	}
+	if opened >= spacesMax {
+		return nil, limit(fmt.Sprintf("%d namespaces have been opened since the daemon's start, which is the limit", opened), "drop those that are of no use any more, and start the daemon anew")
 	}
 	rule = n.options.Load().Namespaces[d.Name] // as Update has left it
 	s = &space{id: id, name: d.Name, blockBytes: d.BlockBytes, tokensPerBlock: d.TokensPerBlock, number: opened + 1}

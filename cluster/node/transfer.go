@@ -24,7 +24,7 @@ type transfer struct {
 
 	mu       sync.Mutex
 	answered bool
-	late     int           // items LATE and not released yet, or released before the answer
+	late     int           // items LATE and not told to be released
 	early    wire.Released // released before the answer
 }
 
@@ -102,25 +102,22 @@ func (t *transfer) letGo() {
 	}
 }
 
-// released is the engine's word that it is done with the memory of a late item.
+// released is the engine's word that it is done with the memory of a late item. It
+// comes on a goroutine that ends transfers: nothing may wait here.
 func (t *transfer) released(i int) {
 	t.mu.Lock()
-	if !t.answered {
+	early := !t.answered
+	if early {
 		t.early = append(t.early, uint32(i))
-		t.mu.Unlock()
-		return
 	}
-	t.late--
-	last := t.late == 0
 	t.mu.Unlock()
-	t.tell(wire.Released{uint32(i)})
-	if last {
-		t.end()
+	if !early {
+		t.q.c.releases.add(t, uint32(i))
 	}
 }
 
-// reply sends the statuses and then what has been released already. good counts
-// the statuses that make a prefix.
+// reply sends the statuses and then what has been released already. good says which
+// statuses make a prefix.
 func (t *transfer) reply(good func(wire.Status) bool) {
 	results := &wire.Results{Statuses: t.statuses, TimeUS: uint32(min(time.Since(t.q.came).Microseconds(), 1<<32-1))}
 	for int(results.Prefix) < len(t.statuses) && good(wire.Status(t.statuses[results.Prefix])) {
@@ -128,28 +125,33 @@ func (t *transfer) reply(good func(wire.Status) bool) {
 	}
 	t.count(int(results.Prefix))
 	t.q.answer(results)
-	late := 0
-	for _, s := range t.statuses {
-		if wire.Status(s) == wire.Late {
-			late++
-		}
-	}
 	t.mu.Lock()
 	t.answered = true
-	t.late = late - len(t.early)
-	early, last := t.early, t.late == 0
-	t.mu.Unlock()
-	if len(early) > 0 {
-		t.tell(early)
+	for _, s := range t.statuses {
+		if wire.Status(s) == wire.Late {
+			t.late++
+		}
 	}
+	early := t.early
+	t.late++ // until early is told
+	t.mu.Unlock()
+	t.tell(early, 1)
+}
+
+// tell says which late items are released, and ends the transfer with the last of
+// them. more is added to their number.
+func (t *transfer) tell(items wire.Released, more int) {
+	q := t.q
+	if len(items) > 0 {
+		q.c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, wire.TypeReleased, q.number, items) }, nil)
+	}
+	t.mu.Lock()
+	t.late -= len(items) + more
+	last := t.late == 0
+	t.mu.Unlock()
 	if last {
 		t.end()
 	}
-}
-
-func (t *transfer) tell(items wire.Released) {
-	q := t.q
-	q.c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, wire.TypeReleased, q.number, items) }, nil)
 }
 
 // end is the last of a transfer: it has its answer, and no memory is in use.
@@ -205,6 +207,16 @@ func (t *transfer) set(items []int, s wire.Status) {
 	for _, i := range items {
 		t.statuses[i] = byte(s)
 	}
+}
+
+// moved is how many bytes of a chunk have this status.
+func (t *transfer) moved(items []int, s wire.Status) (bytes int64) {
+	for _, i := range items {
+		if wire.Status(t.statuses[i]) == s {
+			bytes += int64(t.space.blockBytes)
+		}
+	}
+	return bytes
 }
 
 func (t *transfer) setRest(s wire.Status) {
