@@ -7,6 +7,7 @@ import time
 from typing import Callable
 
 from daemon import PATIENCE, Daemon
+
 from spillway import Client, Descriptor
 
 BLOCK = 64 << 10

@@ -6,6 +6,7 @@ import unittest
 from typing import Any, Coroutine
 
 from daemon import PATIENCE, DaemonTest, content, keys_of
+
 from spillway import Descriptor, EventKind, Status, aio
 
 BLOCK = 64 << 10

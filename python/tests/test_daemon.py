@@ -15,8 +15,9 @@ import unittest
 import unittest.mock
 from typing import Any, Dict, List
 
-import spillway.link
 from daemon import PATIENCE, ROOT, DaemonTest, content, keys_of
+
+import spillway.link
 from spillway import Client, Descriptor, Region, Status
 
 SEED = int(os.environ.get("SPILLWAY_TEST_SEED", random.randrange(1 << 32)))

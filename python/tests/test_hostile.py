@@ -11,6 +11,7 @@ import unittest
 from typing import Any, Callable, List
 
 from fake import Asked, Fake, Peer, good, key_count, matched, results, serve, welcome
+
 from spillway import Client, Descriptor, Status
 from spillway.frames import frame
 from spillway.wire import ANSWER, ErrorCode, Type
