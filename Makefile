@@ -20,10 +20,10 @@ TIMEOUT  ?= 4h
 export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 
 # Rooms whose goroutines share memory: their short tests run again under the race detector.
-RACED := ./engine/... ./wal/... ./tiering/arena ./tiering/gpu ./cmd/spillway/replay
+RACED := ./engine/... ./wal/... ./cluster/... ./tiering/arena ./tiering/gpu ./integration/mount ./cmd/spillway/replay ./cmd/spillway/admin ./cmd/spillway/daemon
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
+.PHONY: help build demo test test-python test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test: ## vet, the tests in their short form, hundreds of random histories, the r
 	$(GO) test -short $$($(GO) list ./... | grep -v -e /integration/system -e /engine/history)
 	$(GO) test ./engine/history
 	$(GO) test -race -short $(RACED)
+	@if command -v python3 >/dev/null; then $(MAKE) --no-print-directory test-python; else echo "no python3 here: the Python client is not tested"; fi
+
+# The Python client, with no package but itself, against a daemon of this build.
+test-python: build ## the Python client and its tier against recorded signatures of vLLM
+	cd python/tests && PYTHONPATH=../src SPILLWAY_BIN=$(CURDIR)/bin/spillway python3 -m unittest discover
 
 test-full: ## every test in its ordinary form, whole-system tests included; before a change lands
 	$(GO) test ./...

@@ -48,6 +48,7 @@ type call struct {
 	wantFile bool
 	late     int // items to be released still; -1 before the answer
 	free     chan struct{}
+	events   *eventSink // of a subscription
 }
 
 // newLink connects, following the connection that was welcomed before.
@@ -88,6 +89,9 @@ func (l *link) end(err error) {
 				c.err = fmt.Errorf("%w: %w", errLost, err)
 				close(c.answered)
 			}
+			if c.events != nil {
+				c.events.end(fmt.Errorf("%w: %w", errLost, err))
+			}
 			l.doubt = append(l.doubt, c)
 		}
 		close(l.over)
@@ -123,7 +127,12 @@ const leaveTime = 2 * time.Second
 
 // start sends a request and returns the call that its answer ends.
 func (l *link) start(t wire.Type, m wire.Message, file *os.File) *call {
-	c := &call{kind: t, answered: make(chan struct{}), free: make(chan struct{}), late: -1, wantFile: t == wire.TypeCreateRegion}
+	return l.startWith(t, m, file, nil)
+}
+
+// startWith is start for a request whose answer events follow, if sink is not nil.
+func (l *link) startWith(t wire.Type, m wire.Message, file *os.File, sink *eventSink) *call {
+	c := &call{kind: t, events: sink, answered: make(chan struct{}), free: make(chan struct{}), late: -1, wantFile: t == wire.TypeCreateRegion}
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	l.mu.Lock()
@@ -143,6 +152,16 @@ func (l *link) start(t wire.Type, m wire.Message, file *os.File) *call {
 		l.end(err)
 	}
 	return c
+}
+
+// numberLocked is the number of a call that waits; 0 for none.
+func (l *link) numberLocked(c *call) uint64 {
+	for n, waiting := range l.waiting {
+		if waiting == c {
+			return n
+		}
+	}
+	return 0
 }
 
 // ask is start that waits for the answer, while ctx lasts.
@@ -197,6 +216,8 @@ func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
 		return fmt.Errorf("%w: an answer of type %#x to no request", wire.ErrMalformed, h.Type)
 	}
 	switch {
+	case h.Type == wire.TypeEvent:
+		return l.takeEventLocked(c, body)
 	case h.Type == wire.TypeReleased:
 		items, err := wire.ParseReleased(body)
 		if err != nil {
@@ -219,7 +240,7 @@ func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
 	default:
 		return fmt.Errorf("%w: type %#x answers %#x", wire.ErrMalformed, h.Type, c.kind)
 	}
-	if c.late == 0 {
+	if c.late == 0 && c.events == nil {
 		delete(l.waiting, h.Request)
 		close(c.free)
 	}

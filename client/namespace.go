@@ -91,6 +91,7 @@ type MatchOptions struct {
 	Group    uint32
 	Lease    time.Duration // keeps what is found from eviction for so long
 	Trailing int           // also the longest run at the end, up to so many
+	Compute  time.Duration // time to compute one block: what would not load quicker is not here; 0: whatever is here
 }
 
 // Matched is what a Match found.
@@ -123,7 +124,7 @@ func (ns *Namespace) Match(keys [][]byte, o MatchOptions) Matched {
 		return Matched{}
 	}
 	lease := min(max((o.Lease+time.Millisecond-1).Milliseconds(), 0), math.MaxUint32)
-	body, err := l.ask(context.Background(), wire.TypeMatch, &wire.Match{Namespace: number, Group: o.Group, LeaseMS: uint32(lease),
+	body, err := l.ask(context.Background(), wire.TypeMatch, &wire.Match{Namespace: number, Group: o.Group, ComputeUS: microseconds(o.Compute), LeaseMS: uint32(lease),
 		Trailing: uint32(o.Trailing), Keys: wire.MakeKeys(keys)}, nil)
 	if err != nil {
 		ns.note("match", err)

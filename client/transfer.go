@@ -198,12 +198,7 @@ func (j *Job) Cancel() {
 	}
 	l := j.link
 	l.mu.Lock()
-	var number uint64
-	for n, c := range l.waiting {
-		if c == j.call {
-			number = n
-		}
-	}
+	number := l.numberLocked(j.call)
 	l.mu.Unlock()
 	if number != 0 {
 		_, _ = l.ask(context.Background(), wire.TypeCancel, wire.Wide(number), nil)

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"io/fs"
-	"maps"
 )
 
 // The ballast is a file of nothing. When the file system is full, its room lets
@@ -71,11 +70,8 @@ func (s *Store) makeBallast() bool {
 func (s *Store) yieldSegment() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.segments) < 2 {
-		return
-	}
-	if g := coldest(maps.Values(s.segments)); g != nil {
+	if g := s.coldestToSpareLocked(); g != nil {
 		s.log.Warn("the file system is full: the coldest segment goes", "segment", g.header.number)
-		s.emptySegmentLocked(g)
+		s.giveUpLocked(g)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // abandon releases what a failed open had built.
@@ -37,8 +35,8 @@ func (s *Store) releaseAll() error {
 	// Stat, Release and FindNamespace are no calls that Close waits for.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ns := range s.namespaces {
-		evict.Free(ns.policy)
+	if s.policies != nil {
+		s.policies.Free()
 	}
 	if s.table != nil {
 		s.table.Free()

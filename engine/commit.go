@@ -84,7 +84,9 @@ func (s *Store) commitOnce(data bool) {
 		return
 	}
 	for _, ns := range s.namespaces {
-		ns.appendFreesLocked()
+		for ns.appendFreesLocked() {
+			s.turnLocked()
+		}
 	}
 	last := uint64(s.wal.Last())
 	if s.logSynced >= last && (!data || s.synced >= last) {
@@ -120,7 +122,8 @@ func (s *Store) commitOnce(data bool) {
 	if data {
 		s.synced = max(s.synced, last)
 	}
-	s.settleFreesLocked()
+	s.wakeLocked()
+	s.settleAllFreesLocked()
 	s.wakeLocked()
 	s.mu.Unlock()
 }
@@ -134,7 +137,7 @@ func (s *Store) syncLogOnce(position uint64) error {
 	defer s.mu.Unlock()
 	if position > s.logSynced {
 		s.logSynced = position
-		s.settleFreesLocked()
+		s.settleAllFreesLocked()
 		s.wakeLocked()
 	}
 	return nil

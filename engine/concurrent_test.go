@@ -37,6 +37,10 @@ func (c *client) step() {
 			c.drops <- struct{}{}
 			must(c.t, ns.Drop())
 			<-c.drops
+		} else if c.rng.IntN(4) == 0 {
+			c.drops <- struct{}{}
+			must(c.t, ns.SetQuota(int64(c.rng.IntN(4))*(256<<10)))
+			<-c.drops
 		}
 	case 2, 3:
 		m, err := ns.Match(keysOf(chain...), engine.MatchOptions{Lease: time.Duration(c.rng.IntN(100)) * time.Millisecond, TrailingN: 3})
@@ -105,7 +109,8 @@ func putStatuses(items []engine.PutItem) []engine.Status {
 
 // TestConcurrentUse: many clients with short deadlines, few frames, a small
 // queue and a drive of uneven speed: every hit is exact, every late item is
-// released once, and at rest nothing is held.
+// released once, and at rest nothing is held. So it is where long work is done in
+// the smallest pieces, with everything else in between.
 func TestConcurrentUse(t *testing.T) {
 	steps := 150
 	switch {
@@ -115,44 +120,49 @@ func TestConcurrentUse(t *testing.T) {
 		steps = 40
 	}
 	for seed := range uint64(3) {
-		bubble(t, func(t *testing.T) {
-			r := newRig(t, sim.Config{Seed: seed, MaxLatency: 2 * time.Millisecond})
-			o := small(engine.Options{CapacityBytes: 3 << 20, FrameBytes: 6 * 8192, QueueDepth: 16, QueueOps: 40,
-				SyncInterval: 20 * time.Millisecond, LeaseShare: 0.5})
-			s := r.open(o)
-			ns := []*engine.Namespace{namespace(t, s, "a", 4096), namespace(t, s, "b", oddBytes), namespace(t, s, "c", 20000)}
-			var clients [16]client
-			drops := make(chan struct{}, 1)
-			var wg sync.WaitGroup
-			for i := range clients {
-				c := &clients[i]
-				c.t, c.ns, c.drops, c.rng = t, ns, drops, rand.New(rand.NewPCG(seed, uint64(i)))
-				wg.Go(func() {
-					for range steps {
-						c.step()
-					}
-				})
+		for _, holdMax := range []int{engine.HoldMax, 1} {
+			bubble(t, func(t *testing.T) { concurrentUse(t, seed, steps, holdMax) })
+		}
+	}
+}
+
+func concurrentUse(t *testing.T, seed uint64, steps, holdMax int) {
+	r := newRig(t, sim.Config{Seed: seed, MaxLatency: 2 * time.Millisecond})
+	o := small(engine.Options{CapacityBytes: 3 << 20, FrameBytes: 6 * 8192, QueueDepth: 16, QueueOps: 40,
+		SyncInterval: 20 * time.Millisecond, LeaseShare: 0.5})
+	s := r.open(o)
+	s.SetHoldMax(holdMax)
+	ns := []*engine.Namespace{namespace(t, s, "a", 4096), namespace(t, s, "b", oddBytes), namespace(t, s, "c", 20000)}
+	var clients [16]client
+	drops := make(chan struct{}, 1)
+	var wg sync.WaitGroup
+	for i := range clients {
+		c := &clients[i]
+		c.t, c.ns, c.drops, c.rng = t, ns, drops, rand.New(rand.NewPCG(seed, uint64(i)))
+		wg.Go(func() {
+			for range steps {
+				c.step()
 			}
-			wg.Wait()
-			time.Sleep(5 * time.Second) // late transfers end, frees are synced
-			st := s.Stat()
-			if st.Counters.TornBlocks+st.Counters.LostBlocks+st.Counters.ReadErrors+st.Counters.QuarantinedSlots != 0 || st.Health != "ok" {
-				t.Errorf("seed %d: %+v", seed, st)
-			}
-			if st.Leases != 0 || st.LeasedBlocks != 0 {
-				t.Errorf("seed %d: %d leases of %d blocks stay", seed, st.Leases, st.LeasedBlocks)
-			}
-			mustClose(t, s)
-			for i := range clients {
-				if n := clients[i].owed.Load(); n != 0 {
-					t.Errorf("seed %d: client %d: late items less releases: %d", seed, i, n)
-				}
-			}
-			s = r.open(o)
-			for n := range 200 {
-				checkedGet(t, namespace(t, s, "a", 4096), n)
-			}
-			mustClose(t, s)
 		})
 	}
+	wg.Wait()
+	time.Sleep(5 * time.Second) // late transfers end, frees are synced
+	st := s.Stat()
+	if st.Counters.TornBlocks+st.Counters.LostBlocks+st.Counters.ReadErrors+st.Counters.QuarantinedSlots != 0 || st.Health != "ok" {
+		t.Errorf("seed %d: %+v", seed, st)
+	}
+	if st.Leases != 0 || st.LeasedBlocks != 0 {
+		t.Errorf("seed %d: %d leases of %d blocks stay", seed, st.Leases, st.LeasedBlocks)
+	}
+	mustClose(t, s)
+	for i := range clients {
+		if n := clients[i].owed.Load(); n != 0 {
+			t.Errorf("seed %d: client %d: late items less releases: %d", seed, i, n)
+		}
+	}
+	s = r.open(o)
+	for n := range 200 {
+		checkedGet(t, namespace(t, s, "a", 4096), n)
+	}
+	mustClose(t, s)
 }

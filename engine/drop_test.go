@@ -7,7 +7,6 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/sim"
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // slowStoreFile takes its time to replace the store file.
@@ -46,42 +45,5 @@ func TestDropAwaitsUnlinking(t *testing.T) {
 		}
 		<-released
 		mustClose(t, s)
-	})
-}
-
-// countedPolicy tells of its end.
-type countedPolicy struct {
-	evict.Policy
-	living *int
-}
-
-func (p countedPolicy) Free() { *p.living--; evict.Free(p.Policy) }
-
-// TestDropFreesPolicy: dropping a namespace gives back the memory of its eviction
-// order, which has the size that the namespace once had. A model update drops one
-// namespace after the other, whose records stay for ever.
-func TestDropFreesPolicy(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		made, living := 0, 0
-		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{NewPolicy: func(most int) evict.Policy {
-			made++
-			living++
-			return countedPolicy{evict.NewLRU(most), &living}
-		}}))
-		ns := namespace(t, s, "a", 4096)
-		for n := range 5 {
-			all(t, put(t, ns, engine.PutOptions{}, sequence(0, 20)...), engine.Stored)
-			must(t, ns.Drop())
-			if made != n+2 || living != 1 {
-				t.Fatalf("after %d drops %d policies were made, %d live", n+1, made, living)
-			}
-		}
-		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 20)...), engine.Stored)
-		all(t, get(t, ns, sequence(0, 20)...), engine.Hit)
-		mustClose(t, s)
-		if living != 0 {
-			t.Fatalf("%d policies live after the end", living)
-		}
 	})
 }

@@ -65,11 +65,7 @@ func (k *keeper) run(s *Store) {
 			return
 		case <-tick.C:
 			s.checkIndexSize()
-			s.mu.Lock()
-			for _, ns := range s.namespaces {
-				ns.trimToQuotaLocked()
-			}
-			s.mu.Unlock()
+			s.trimToQuotas()
 			if s.keepBallast() {
 				s.yieldSegment()
 			}
@@ -167,7 +163,7 @@ func (s *Store) makeRoom(ns *Namespace) (bool, error) {
 		s.mu.Unlock()
 		return false, nil
 	}
-	s.emptySegmentLocked(victim)
+	s.giveUpLocked(victim)
 	s.mu.Unlock()
 	err := s.unlinkRemovals()
 	return err == nil, err
@@ -193,22 +189,10 @@ func (s *Store) segmentToTakeLocked(ns *Namespace) *segment {
 	if own := coldest(slices.Values(ns.segments)); own != nil && g.lastUse >= own.lastUse {
 		return nil
 	}
-	if s.segmentHeldLocked(g) { // looks at every block of it
+	if g.leased > 0 || g.writing > 0 {
 		return nil
 	}
 	return g
-}
-
-// segmentHeldLocked reports whether a lease or a put holds a block of g.
-func (s *Store) segmentHeldLocked(g *segment) bool {
-	for _, ref := range g.owner {
-		if isBlock(ref) {
-			if rec := s.table.At(ref); rec.Leases > 0 || rec.State == stateWriting {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // coldest is the segment whose newest use is the oldest, nil if all are leaving.
@@ -219,6 +203,20 @@ func coldest(segments iter.Seq[*segment]) (g *segment) {
 		}
 	}
 	return g
+}
+
+// coldestToSpareLocked is the coldest segment of the store, nil if there is no other.
+func (s *Store) coldestToSpareLocked() *segment {
+	stay := 0
+	for _, g := range s.segments {
+		if !g.leaving {
+			stay++
+		}
+	}
+	if stay < 2 {
+		return nil
+	}
+	return coldest(maps.Values(s.segments))
 }
 
 // checkIndexSize measures the index and gives up the coldest segment when the
@@ -232,10 +230,10 @@ func (s *Store) checkIndexSize() {
 		reserve += int64(g.header.slots) * indexBytesPerSlot
 	}
 	s.keep.indexOverrun = max(used-reserve, 0)
-	if s.health == nil && s.costBytes+s.keep.indexOverrun > s.layout.segmentBudgetBytes() && len(s.segments) > 1 {
-		if g := coldest(maps.Values(s.segments)); g != nil {
+	if s.health == nil && s.costBytes+s.keep.indexOverrun > s.layout.segmentBudgetBytes() {
+		if g := s.coldestToSpareLocked(); g != nil {
 			s.log.Info("the index outgrew its reserve; the coldest segment goes", "index_bytes", used, "segment", g.header.number)
-			s.emptySegmentLocked(g)
+			s.giveUpLocked(g)
 		}
 	}
 }

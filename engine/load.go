@@ -115,9 +115,9 @@ func (l *loader) add(b *foundBlock) error {
 	rec.Checksum, rec.Position, rec.Place = b.checksum, b.position, uint64(b.place)
 	rec.Namespace, rec.Depth, rec.Importance, rec.State = ns.number, b.depth, b.importance, statePresent
 	ns.policy.Admit(evict.Handle(ref), evict.Access{ID: idBytes(b.id), Depth: b.depth, Importance: b.importance, NowNS: l.nowNS})
-	ns.blocks++
 	g.owner[slot] = ref
 	g.addFree(-1)
+	g.addBlocks(1)
 	g.lastUse = b.position
 	if b.position > g.directory.position {
 		g.directory.changes++
@@ -136,7 +136,7 @@ func (l *loader) remove(ref table.Ref) error {
 	if position > g.directory.position {
 		g.directory.changes--
 	}
-	ns.blocks--
+	g.addBlocks(-1)
 	ns.policy.Forget(evict.Handle(ref))
 	s.table.Remove(ref)
 	return l.remember(g, id, position)

@@ -142,11 +142,10 @@ func TestWhichEntryCounts(t *testing.T) {
 			}
 
 			var policies []*admissions
-			s = r.open(engine.Options{NewPolicy: func(most int) evict.Policy {
-				p := &admissions{Policy: evict.NewLRU(most), ids: map[evict.Handle]string{}}
-				policies = append(policies, p)
-				return p
-			}})
+			s = r.open(engine.Options{Policy: wrapPolicies(func(p evict.Policy) evict.Policy {
+				policies = append(policies, &admissions{Policy: p, ids: map[evict.Handle]string{}})
+				return policies[len(policies)-1]
+			})})
 			must(t, s.CheckSlots())
 			for n, p := range policies {
 				var got, order []string

@@ -8,9 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
-// matchChunk bounds how many keys are looked up in one hold of the lock.
-const matchChunk = 1024
-
 // lookup derives the IDs of n keys under the namespace's incarnation of this
 // moment; refs is room for the answers.
 func (ns *Namespace) lookup(n int, key func(int) Key) (ids []table.ID, refs []table.Ref, incarnation uint32) {
@@ -51,11 +48,11 @@ func (ns *Namespace) Match(keys []Key, o MatchOptions) (MatchResult, error) {
 	s.mu.Lock()
 	incarnation := ns.incarnation
 	s.mu.Unlock()
-	ids, refs := make([]table.ID, min(len(keys), matchChunk)), make([]table.Ref, min(len(keys), matchChunk))
+	ids, refs := make([]table.ID, min(len(keys), holdMax)), make([]table.Ref, min(len(keys), holdMax))
 	var scratch []byte
 	res := MatchResult{Present: make([]bool, len(keys))}
-	for from := 0; from < len(keys); from += matchChunk {
-		chunk, present := keys[from:min(from+matchChunk, len(keys))], res.Present[from:]
+	for from := 0; from < len(keys); from += holdMax {
+		chunk, present := keys[from:min(from+holdMax, len(keys))], res.Present[from:]
 		ids, refs = ids[:len(chunk)], refs[:len(chunk)]
 		for i, k := range chunk {
 			ids[i], scratch = blockID(&ns.nsID, uint64(incarnation), k, scratch)

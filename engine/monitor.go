@@ -143,7 +143,7 @@ func (s *Store) watch(stop <-chan struct{}) {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			s.leases.expireLocked(s)
+			s.endLeasesLocked()
 			s.watchLocked(time.Now())
 			s.wakeLocked()                     // a lease or a pause of growth may have ended
 			if s.index.trouble.failed.Load() { // with a full log nobody else would notice

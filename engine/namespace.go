@@ -23,12 +23,12 @@ type Namespace struct {
 	dropping      bool
 	quotaBytes    int64
 	segments      []*segment
-	sums          slotSums // of segments
-	coming        int      // segments being made
-	open          *segment // the one that takes new blocks
+	sums          slotSums   // of segments
+	leaving       []*segment // those that go; not among segments any more
+	coming        int        // segments being made
+	open          *segment   // the one that takes new blocks
 	policy        evict.Policy
-	blocks        int // present and writing
-	leased        int // blocks under at least one lease
+	passed        int // victims in a row that could not go
 	freeing       []freeItem
 	freeingPlaces []Place // parallel to freeing
 }
@@ -41,7 +41,6 @@ func (s *Store) newNamespace(r namespaceRecord) (*Namespace, error) {
 	ns := &Namespace{s: s, number: r.Number, nsID: id, descriptor: r.Descriptor,
 		incarnation: r.Incarnation, quotaBytes: r.QuotaBytes}
 	ns.slotBytes, ns.slots = s.layout.shape(r.Descriptor.BlockBytes)
-	ns.policy = s.opts.NewPolicy(s.table.Max())
 	return ns, nil
 }
 
@@ -86,9 +85,14 @@ func (s *Store) Namespace(d Descriptor) (*Namespace, error) {
 	}
 	s.mu.Lock()
 	s.file = next
-	s.namespaces = append(s.namespaces, ns)
+	s.addNamespaceLocked(ns)
 	s.mu.Unlock()
 	return ns, nil
+}
+
+func (s *Store) addNamespaceLocked(ns *Namespace) {
+	ns.policy = s.policies.New()
+	s.namespaces = append(s.namespaces, ns)
 }
 
 func (s *Store) checkNamespace(d Descriptor, have int) error {
@@ -169,8 +173,8 @@ func (ns *Namespace) SetQuota(bytes int64) error {
 	s.mu.Lock()
 	s.file = next
 	ns.quotaBytes = bytes
-	ns.trimToQuotaLocked()
 	s.mu.Unlock()
+	ns.trimToQuota()
 	return s.unlinkRemovals()
 }
 
@@ -204,45 +208,41 @@ func (ns *Namespace) Drop() error {
 		s.fail(fmt.Errorf("drop of namespace %q: %w", ns.descriptor.Name, err))
 		return err
 	}
-	evict.Free(ns.endDrop(old, next, s.opts.NewPolicy(s.table.Max())))
+	ns.endDrop(old, next)
 	return s.unlinkRemovals()
 }
 
 // beginDrop makes the namespace empty and closed to puts. From the first moment on
-// nothing of it is answered; its segments go one by one, so that others get their
-// turns.
+// nothing of it is answered; its blocks go piece by piece.
 func (ns *Namespace) beginDrop() (old uint32) {
 	s := ns.s
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	ns.dropping = true
 	old = ns.incarnation
 	ns.incarnation++
 	ns.freeing, ns.freeingPlaces = nil, nil
 	for len(ns.segments) > 0 {
-		s.detachSegmentLocked(ns.segments[0])
-		s.mu.Unlock()
-		s.mu.Lock()
+		s.leaveLocked(ns.segments[len(ns.segments)-1])
 	}
-	s.mu.Unlock()
+	ns.awaitLeavingLocked()
 	return old
 }
 
 // endDrop opens the namespace under the incarnation that is now on disk, with a
-// fresh policy, and returns the one it had: the memory of that is of the size that
-// the namespace once was.
-func (ns *Namespace) endDrop(old uint32, file storeFile, fresh evict.Policy) (used evict.Policy) {
+// policy that knows nothing of the old one.
+func (ns *Namespace) endDrop(old uint32, file storeFile) {
 	s := ns.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.file = file
 	ns.dropping = false
-	used, ns.policy = ns.policy, fresh
+	ns.policy = s.policies.New()
 	// The record only cleans the index; the store file is what counts.
 	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
 		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
 	}
 	s.wakeLocked()
-	return used
 }
 
 // wakeUnlock ends a locked section in which waiters' conditions changed.

@@ -36,7 +36,8 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, log: o.Logger, dev: dev, facts: dev.Facts(), started: time.Now(),
 		segments: map[uint32]*segment{}, zombiePins: map[Place]int{}, mismatches: map[Place]uint64{}, proven: map[uint64]bool{},
-		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1}
+		inflight: map[table.Ref]*readOp{}, progress: make(chan struct{}), nextNumber: 1,
+		turns: turns{holdMax: holdMax}}
 	s.devWaiting, _ = dev.(device.Waiting)
 	s.leases.byID = map[LeaseID]*lease{}
 	s.keep.want = map[*Namespace]bool{}
@@ -127,6 +128,11 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 	if s.table, err = table.New(blocksMax); err != nil {
 		return err
 	}
+	policies, err := s.opts.Policy(blocksMax)
+	if err != nil {
+		return fmt.Errorf("eviction order: %w", err)
+	}
+	s.policies = policies
 	if s.recent, err = newRecentKeys(blocksMax); err != nil {
 		return err
 	}
@@ -138,7 +144,7 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		if err != nil {
 			return err
 		}
-		s.namespaces = append(s.namespaces, ns)
+		s.addNamespaceLocked(ns) // nobody else is here yet
 	}
 	if s.resized { // not before: a capacity that is refused must leave no trace
 		if err := writeStoreFile(s.dev, &s.file); err != nil {

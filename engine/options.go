@@ -66,9 +66,10 @@ type Options struct {
 	LeaseShare float64
 	// LockWait is how long Open retries a directory in use. Default 5 s.
 	LockWait time.Duration
-	// NewPolicy makes a namespace's eviction policy for at most max blocks.
-	// Default: tail-first LRU.
-	NewPolicy func(max int) evict.Policy
+	// Policy makes the store's factory of eviction policies, one for each namespace,
+	// for blocks numbered 1..max. Called once by Open, which returns its error; the
+	// store frees the factory. Default: evict.NewLRU.
+	Policy func(max int) (evict.Factory, error)
 	// Logger receives the store's log lines. Default: discard.
 	Logger *slog.Logger
 
@@ -100,8 +101,8 @@ func (o *Options) setDefaults() {
 	setDefault(&o.LeaseMax, 60*time.Second)
 	setDefault(&o.LeaseShare, defaultLeaseShare)
 	setDefault(&o.LockWait, 5*time.Second)
-	if o.NewPolicy == nil {
-		o.NewPolicy = func(most int) evict.Policy { return evict.NewLRU(most) }
+	if o.Policy == nil {
+		o.Policy = evict.NewLRU
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -113,6 +114,12 @@ func setDefault[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
+}
+
+// WithDefaults fills in what is zero.
+func (o Options) WithDefaults() Options {
+	o.setDefaults()
+	return o
 }
 
 // Validate reports the first option that is out of range or contradicts another.

@@ -59,6 +59,7 @@ type putBatch struct {
 	todo        []int           // items without an answer, tail first
 	late        <-chan struct{} // closes at the deadline
 	newest      uint64          // highest position whose sync a durable put waits for
+	again       bool            // claim has more to look at, after others had their turn
 }
 
 func (b *putBatch) run() {
@@ -103,12 +104,22 @@ func (b *putBatch) wait(progress <-chan struct{}, longest <-chan time.Time) {
 	}
 }
 
+// atOnce is progress that has been made already.
+var atOnce = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // putWaitMax bounds how long a put without a deadline waits for its next slot.
 const putWaitMax = 10 * time.Second
 
 // hopeless says why waiting for a slot makes no sense: the caller does not want
 // to, or the namespace has no segment and the file system gives it none.
 func (b *putBatch) hopeless() error {
+	if b.again {
+		return nil
+	}
 	if b.opts.DropIfBusy {
 		return fmt.Errorf("%w at once", ErrNoSpace)
 	}
@@ -132,9 +143,11 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	progress = s.progress
+	leasesEnd := s.letGoLocked()
+	budget := s.turns.holdMax
 	var rest []int
 	for n, i := range b.todo {
-		w, done := b.claimLocked(i, len(chunk))
+		w, done := b.claimLocked(i, len(chunk), &budget)
 		if w != nil {
 			chunk = append(chunk, w)
 			continue
@@ -151,6 +164,9 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 		// outcome decides; go on with the others.
 	}
 	b.todo = rest
+	if b.again = leasesEnd || budget == 0; b.again {
+		progress = atOnce
+	}
 	if len(chunk) == 0 && len(rest) > 0 {
 		s.waiting++ // until the caller's stopWaiting
 	}
@@ -158,7 +174,7 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 }
 
 // claimLocked answers item i, or starts its write, or neither (wait).
-func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
+func (b *putBatch) claimLocked(i, chunked int, budget *int) (w *writeOp, answered bool) {
 	s, ns := b.s, b.ns
 	it := &b.items[i]
 	switch {
@@ -196,7 +212,7 @@ func (b *putBatch) claimLocked(i, chunked int) (w *writeOp, answered bool) {
 			return nil, false
 		}
 	}
-	if w.ref = ns.claimLocked(b.ids[i], access); w.ref == 0 {
+	if w.ref = ns.claimLocked(b.ids[i], access, budget); w.ref == 0 {
 		if w.frame != nil {
 			w.frame.Release()
 		}

@@ -1,34 +1,41 @@
 package engine
 
-import "slices"
-
-// trimToQuotaLocked gives up the coldest whole segments of a namespace above
-// its quota. A segment with a block under lease stays until a later call, since
-// a lease outranks a quota. The caller unlinks what went.
-func (ns *Namespace) trimToQuotaLocked() {
-	s := ns.s
-	s.leases.expireLocked(s)
-	each := segmentFileBytes(ns.slotBytes, ns.slots)
-	for ns.quotaBytes > 0 && int64(len(ns.segments))*each > ns.quotaBytes {
-		var free []*segment
-		for _, g := range ns.segments {
-			if !s.segmentLeasedLocked(g) {
-				free = append(free, g)
-			}
-		}
-		g := coldest(slices.Values(free))
-		if g == nil {
-			return
-		}
-		s.emptySegmentLocked(g)
+// trimToQuotas is trimToQuota of all namespaces.
+func (s *Store) trimToQuotas() {
+	s.mu.Lock()
+	namespaces := s.namespaces // only ever grows
+	s.mu.Unlock()
+	for _, ns := range namespaces {
+		ns.trimToQuota()
 	}
 }
 
-func (s *Store) segmentLeasedLocked(g *segment) bool {
-	for _, ref := range g.owner {
-		if isBlock(ref) && s.table.At(ref).Leases > 0 {
-			return true
-		}
+// trimToQuota gives up the coldest whole segments of a namespace above its quota.
+// A segment with a block under lease stays until a later call, since a lease
+// outranks a quota. When it returns, no segment of the namespace is leaving; the
+// caller unlinks what went.
+func (ns *Namespace) trimToQuota() {
+	s := ns.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLeasesLocked()
+	for g := ns.overQuotaLocked(); g != nil; g = ns.overQuotaLocked() {
+		s.giveUpLocked(g)
 	}
-	return false
+	ns.awaitLeavingLocked()
+}
+
+// overQuotaLocked is the next segment to go for the quota, nil if none.
+func (ns *Namespace) overQuotaLocked() *segment {
+	each := segmentFileBytes(ns.slotBytes, ns.slots)
+	if ns.quotaBytes == 0 || int64(len(ns.segments))*each <= ns.quotaBytes {
+		return nil
+	}
+	return coldest(func(yield func(*segment) bool) {
+		for _, g := range ns.segments {
+			if g.leased == 0 && !yield(g) {
+				return
+			}
+		}
+	})
 }

@@ -247,11 +247,9 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 
 // shrink gives up the coldest whole segments beyond capacity and quotas.
 func (s *Store) shrink() {
+	s.trimToQuotas()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ns := range s.namespaces {
-		ns.trimToQuotaLocked()
-	}
 	leaving := int64(0)
 	for _, g := range s.removals {
 		leaving += segmentCostBytes(g.header.slotBytes, g.header.slots)
@@ -263,6 +261,6 @@ func (s *Store) shrink() {
 			return
 		}
 		excess -= segmentCostBytes(g.header.slotBytes, g.header.slots)
-		s.emptySegmentLocked(g)
+		s.giveUpLocked(g)
 	}
 }

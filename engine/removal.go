@@ -2,47 +2,76 @@ package engine
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
-// emptySegmentLocked evicts every block of g, logs that, and detaches it.
-func (s *Store) emptySegmentLocked(g *segment) {
-	ns := s.namespaces[g.header.namespace-1]
-	for _, ref := range g.owner {
-		if isBlock(ref) && s.table.At(ref).State == statePresent {
-			ns.policy.Evicted(evict.Handle(ref))
-			ns.dropBlockLocked(ref)
-			s.counters.Evicted++
-		}
-	}
-	ns.appendFreesLocked()
-	s.detachSegmentLocked(g)
+// A segment goes in three steps. It is leaving at once: it takes no new block and
+// no new lease, and its namespace counts without it. Then its blocks go, a piece in
+// each hold of the lock; they are served until their turn comes. Then it is
+// detached, and somebody unlinks the file.
+
+// giveUpLocked empties g and detaches it. Others have their turns meanwhile.
+func (s *Store) giveUpLocked(g *segment) {
+	s.leaveLocked(g)
+	s.emptyLocked(g)
 }
 
-// detachSegmentLocked takes g out of its namespace, forgetting what is left in
-// it, and leaves the file to unlinkRemovals. Transfers in flight end first:
-// closing the file waits for them.
-func (s *Store) detachSegmentLocked(g *segment) {
-	ns := s.namespaces[g.header.namespace-1]
-	for _, ref := range g.owner {
-		if isBlock(ref) {
-			ns.policy.Forget(evict.Handle(ref))
-			rec := s.table.At(ref)
-			if rec.Leases > 0 {
-				ns.leased--
-			}
-			if rec.Pins > 0 {
-				s.zombiePins[Place(rec.Place)] += int(rec.Pins)
-			}
-			ns.blocks--
-			s.table.Remove(ref)
-		}
+// leaveLocked makes g a leaving segment.
+func (s *Store) leaveLocked(g *segment) {
+	if g.leaving {
+		return
 	}
 	g.leaving = true
-	delete(s.segments, g.header.number)
+	ns := s.namespaces[g.header.namespace-1]
 	ns.part(g)
+	ns.leaving = append(ns.leaving, g)
+}
+
+// emptyLocked empties a leaving segment and detaches it, together with whoever else
+// is at it, with a turn for others after each piece.
+func (s *Store) emptyLocked(g *segment) {
+	for more := true; more; {
+		more = s.emptyPieceLocked(g)
+		s.turnLocked()
+	}
+}
+
+// awaitLeavingLocked returns when no segment of the namespace is leaving, whoever
+// began it.
+func (ns *Namespace) awaitLeavingLocked() {
+	for len(ns.leaving) > 0 {
+		ns.s.emptyLocked(ns.leaving[0])
+	}
+}
+
+// emptyPieceLocked takes the blocks of the next slots out of a leaving segment, and
+// detaches it when there are no more.
+func (s *Store) emptyPieceLocked(g *segment) (more bool) {
+	if s.segments[g.header.number] != g {
+		return false // somebody else was faster
+	}
+	ns := s.namespaces[g.header.namespace-1]
+	for end := min(g.emptied+uint32(s.turns.holdMax), g.header.slots); g.emptied < end; g.emptied++ {
+		if ref := g.owner[g.emptied]; isBlock(ref) {
+			ns.evictLocked(ref)
+		}
+	}
+	if g.emptied < g.header.slots {
+		return true
+	}
+	ns.appendFreesLocked()
+	s.detachLocked(g)
+	return false
+}
+
+// detachLocked takes an empty segment out of the store and leaves the file to
+// unlinkRemovals. Transfers in flight end first: closing the file waits for them.
+func (s *Store) detachLocked(g *segment) {
+	ns := s.namespaces[g.header.namespace-1]
+	ns.leaving = slices.DeleteFunc(ns.leaving, func(other *segment) bool { return other == g })
+	delete(s.segments, g.header.number)
 	if _, err := s.appendLocked(appendSegmentGone(nil, g.header.number), false); err != nil {
 		s.log.Debug("segment record was not logged", "segment", g.header.number, "cause", err)
 	}

@@ -31,20 +31,27 @@ type segment struct {
 	file        device.File
 	owner       []table.Ref // per slot
 	sizeBytes   int64       // of the file, when it was opened
+	roomy       roomyGroups // where the free slots are
 	free        int         // slots that are slotFree
 	quarantined int
+	blocks      int       // present and writing
+	writing     int       // blocks being written
+	leased      int       // blocks under at least one lease
 	sums        *slotSums // of the namespace that has it; nil outside
 	cursor      uint32    // where the search for a free slot goes on, ascending
 	lastUse     uint64    // Store.useClock of the newest put or touch in it
 	dirty       bool      // written since the last data sync
 	directory   directoryState
-	leaving     bool // being emptied or unlinked: takes no new block
+	leaving     bool   // being emptied or unlinked: takes no new block and no new lease
+	emptied     uint32 // of a leaving one: slots below hold no block any more
 }
 
 // slotSums are of all segments of a namespace, so that nothing has to walk them.
 type slotSums struct {
 	usable int
 	free   int
+	blocks int
+	leased int
 }
 
 // addFree counts slots that have become free, or, below 0, are not any more.
@@ -52,6 +59,22 @@ func (g *segment) addFree(n int) {
 	g.free += n
 	if g.sums != nil {
 		g.sums.free += n
+	}
+}
+
+// addBlocks counts blocks that have come or gone.
+func (g *segment) addBlocks(n int) {
+	g.blocks += n
+	if g.sums != nil {
+		g.sums.blocks += n
+	}
+}
+
+// addLeased counts blocks that have come under a lease, or are under none any more.
+func (g *segment) addLeased(n int) {
+	g.leased += n
+	if g.sums != nil {
+		g.sums.leased += n
 	}
 }
 
@@ -74,8 +97,14 @@ func (g *segment) quarantine(slot uint32) {
 func (ns *Namespace) join(g *segment) {
 	ns.segments = append(ns.segments, g)
 	g.sums = &ns.sums
-	g.sums.usable += g.usable()
-	g.sums.free += g.free
+	g.addToSums(1)
+}
+
+func (g *segment) addToSums(sign int) {
+	g.sums.usable += sign * g.usable()
+	g.sums.free += sign * g.free
+	g.sums.blocks += sign * g.blocks
+	g.sums.leased += sign * g.leased
 }
 
 // part takes it away.
@@ -83,8 +112,7 @@ func (ns *Namespace) part(g *segment) {
 	if i := slices.Index(ns.segments, g); i >= 0 {
 		ns.segments = slices.Delete(ns.segments, i, i+1)
 	}
-	g.sums.usable -= g.usable()
-	g.sums.free -= g.free
+	g.addToSums(-1)
 	g.sums = nil
 	if ns.open == g {
 		ns.open = nil
@@ -106,7 +134,8 @@ func segmentNumber(name string) (uint32, bool) {
 }
 
 func newSegment(h segmentHeader, f device.File) *segment {
-	return &segment{header: h, file: f, sizeBytes: h.fileBytes(), owner: make([]table.Ref, h.slots), free: int(h.slots)}
+	return &segment{header: h, file: f, sizeBytes: h.fileBytes(), owner: make([]table.Ref, h.slots),
+		roomy: newRoomyGroups(h.slots), free: int(h.slots)}
 }
 
 // take claims the next free slot in ascending order, starting at the cursor.
@@ -114,15 +143,15 @@ func (g *segment) take() (slot uint32, ok bool) {
 	if g.free == 0 {
 		return 0, false
 	}
-	for n := uint32(0); n < g.header.slots; n++ {
-		slot = (g.cursor + n) % g.header.slots
-		if g.owner[slot] == slotFree {
-			g.cursor = slot + 1
-			g.addFree(-1)
-			return slot, true
-		}
+	if slot, ok = g.roomy.next(g.owner, g.cursor); !ok {
+		slot, ok = g.roomy.next(g.owner, 0)
 	}
-	panic("engine: segment " + segmentName(g.header.number) + " miscounts its free slots")
+	if !ok {
+		panic("engine: segment " + segmentName(g.header.number) + " miscounts its free slots")
+	}
+	g.cursor = slot + 1
+	g.addFree(-1)
+	return slot, true
 }
 
 // release makes a slot free again.
@@ -131,6 +160,7 @@ func (g *segment) release(slot uint32) {
 		panic("engine: slot " + MakePlace(g.header.number, slot).String() + " was free already")
 	}
 	g.owner[slot] = slotFree
+	g.roomy.add(slot)
 	g.addFree(1)
 }
 

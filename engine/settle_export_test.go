@@ -7,7 +7,8 @@ import "time"
 func (s *Store) Settle() error {
 	s.mu.Lock()
 	for _, ns := range s.namespaces {
-		ns.appendFreesLocked()
+		for ns.appendFreesLocked() {
+		}
 	}
 	last := uint64(s.wal.Last())
 	s.mu.Unlock()

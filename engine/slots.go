@@ -53,12 +53,17 @@ func (ns *Namespace) blocksMaxLocked() int {
 // and puts the block into table and eviction order as writing. It returns 0
 // when no slot can be had at this moment; the caller waits for s.progress or
 // gives up.
-func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
+//
+// budget is how many victims may still be looked at in this hold of the lock; if
+// it is used up the caller asks again after others had their turn.
+func (ns *Namespace) claimLocked(id table.ID, a evict.Access, budget *int) table.Ref {
 	s := ns.s
 	limit := ns.blocksMaxLocked()
-	for ns.blocks >= limit || s.table.Len() == s.table.Max() {
-		if !ns.evictOneLocked() {
-			s.keep.wantSegmentLocked(ns)
+	for ns.sums.blocks >= limit || s.table.Len() == s.table.Max() {
+		if !ns.evictOneLocked(budget) {
+			if *budget > 0 {
+				s.keep.wantSegmentLocked(ns)
+			}
 			return 0
 		}
 	}
@@ -82,7 +87,8 @@ func (ns *Namespace) claimLocked(id table.ID, a evict.Access) table.Ref {
 	g.owner[slot] = ref
 	g.lastUse = s.useLocked()
 	ns.policy.Admit(evict.Handle(ref), a)
-	ns.blocks++
+	g.addBlocks(1)
+	g.writing++
 	return ref
 }
 
@@ -116,31 +122,45 @@ func (ns *Namespace) shortLocked() bool { return ns.freeSlotsLocked() < reserveS
 func (ns *Namespace) freeSlotsLocked() int { return ns.sums.free }
 
 // evictOneLocked evicts the policy's next victim. What cannot go now, because it
-// is under a lease or being written, is parked behind everything else until it can.
-// False: nothing can be evicted now.
-func (ns *Namespace) evictOneLocked() bool {
+// is under a lease or being written, is parked behind everything else until it can;
+// in a leaving segment nothing holds it. False: the budget is used up, or nothing
+// can be evicted now.
+func (ns *Namespace) evictOneLocked(budget *int) bool {
 	s := ns.s
-	s.leases.expireLocked(s)
-	for tries := ns.leased + s.transfersMax; tries >= 0; tries-- {
+	for *budget > 0 {
 		h, ok := ns.policy.Victim()
-		if !ok {
+		if !ok || ns.passed > ns.sums.leased+s.transfersMax { // all that can be parked is
+			ns.passed = 0
 			return false
 		}
+		*budget--
 		ref := table.Ref(h)
 		rec := s.table.At(ref)
-		if rec.State == stateWriting || rec.Leases > 0 {
+		held := rec.State == stateWriting || rec.Leases > 0
+		if held && !s.segments[Place(rec.Place).Segment()].leaving {
 			rec.Parked = true
 			a := ns.accessLocked(rec)
 			a.Importance = math.MaxUint8
 			ns.policy.Touch(h, a)
+			ns.passed++
 			continue
 		}
-		ns.policy.Evicted(h)
-		ns.dropBlockLocked(ref)
-		s.counters.Evicted++
+		ns.passed = 0
+		ns.evictLocked(ref)
 		return true
 	}
 	return false
+}
+
+// evictLocked takes a block out for want of room, or, in a drop, for good.
+func (ns *Namespace) evictLocked(ref table.Ref) {
+	if ns.dropping || ns.s.table.At(ref).State != statePresent {
+		ns.policy.Forget(evict.Handle(ref))
+	} else {
+		ns.policy.Evicted(evict.Handle(ref))
+		ns.s.counters.Evicted++
+	}
+	ns.dropBlockLocked(ref)
 }
 
 // unparkLocked gives a block its place in the eviction order back: as the youngest
@@ -166,9 +186,12 @@ func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 	rec := s.table.At(ref)
 	place, position := Place(rec.Place), rec.Position
 	g := s.segments[place.Segment()]
-	ns.blocks--
+	g.addBlocks(-1)
 	if rec.Leases > 0 {
-		ns.leased--
+		g.addLeased(-1)
+	}
+	if rec.State == stateWriting {
+		g.writing--
 	}
 	pins := rec.Pins
 	if planted.Active(planted.SkipPin) {
@@ -179,8 +202,10 @@ func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 	}
 	if position != 0 {
 		g.owner[place.Slot()] = slotFreeing
-		ns.freeing = append(ns.freeing, freeItem{id: rec.ID, position: position})
-		ns.freeingPlaces = append(ns.freeingPlaces, place)
+		if !ns.dropping { // else the record of the drop says it for all
+			ns.freeing = append(ns.freeing, freeItem{id: rec.ID, position: position})
+			ns.freeingPlaces = append(ns.freeingPlaces, place)
+		}
 	}
 	s.table.Remove(ref)
 	if position == 0 { // never had a record
@@ -188,56 +213,9 @@ func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 	} else if planted.Active(planted.FreeBeforeRecord) {
 		s.openSlotLocked(place)
 	}
-	if len(ns.freeing) >= freeItemsMax {
+	if n := len(ns.freeing); n > 0 && n%freeItemsMax == 0 { // not each time while the log refuses
 		ns.appendFreesLocked()
 	}
-}
-
-// appendFreesLocked writes the collected frees into the log. When the log
-// refuses, they stay collected for the next try.
-func (ns *Namespace) appendFreesLocked() error {
-	s := ns.s
-	for len(ns.freeing) > 0 {
-		n := min(len(ns.freeing), freeItemsMax)
-		payload := appendFree(nil, recordFree, ns.number, ns.incarnation, ns.freeing[:n])
-		position, err := s.appendLocked(payload, false)
-		if err != nil {
-			return err
-		}
-		s.freeQueue = append(s.freeQueue, freeBatch{position, append([]Place(nil), ns.freeingPlaces[:n]...)})
-		ns.freeing = append(ns.freeing[:0], ns.freeing[n:]...)
-		ns.freeingPlaces = append(ns.freeingPlaces[:0], ns.freeingPlaces[n:]...)
-	}
-	return nil
-}
-
-// settleFreesLocked opens the slots whose free record is durable.
-func (s *Store) settleFreesLocked() {
-	done := 0
-	for _, b := range s.freeQueue {
-		if b.position > s.logSynced {
-			break
-		}
-		for _, p := range b.places {
-			s.openSlotLocked(p)
-		}
-		done++
-	}
-	s.freeQueue = append(s.freeQueue[:0], s.freeQueue[done:]...)
-}
-
-// openSlotLocked frees a slot whose free record is durable, or leaves that to
-// its last reader.
-func (s *Store) openSlotLocked(p Place) {
-	g := s.segments[p.Segment()]
-	if g == nil || g.owner[p.Slot()] != slotFreeing {
-		return // the segment went, or the slot was quarantined meanwhile
-	}
-	if s.zombiePins[p] > 0 {
-		g.owner[p.Slot()] = slotDraining
-		return
-	}
-	g.release(p.Slot())
 }
 
 // unpinLocked ends one read of a slot. ref, place and position are those

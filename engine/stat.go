@@ -30,7 +30,7 @@ func (s *Store) Stat() Stat {
 	for _, ns := range s.namespaces {
 		n := ns.statLocked()
 		st.Slots += n.Slots
-		st.LeasedBlocks += ns.leased
+		st.LeasedBlocks += ns.sums.leased
 		st.Namespaces = append(st.Namespaces, n)
 	}
 	return st
@@ -45,8 +45,8 @@ func (ns *Namespace) Stat() NamespaceStat {
 
 func (ns *Namespace) statLocked() NamespaceStat {
 	return NamespaceStat{Name: ns.descriptor.Name, ID: ns.ID(), Incarnation: uint64(ns.incarnation),
-		BlockBytes: ns.descriptor.BlockBytes, SlotBytes: int(ns.slotBytes), Segments: len(ns.segments),
-		Slots: ns.blocksMaxLocked(), Blocks: ns.blocks, QuotaBytes: ns.quotaBytes}
+		BlockBytes: ns.descriptor.BlockBytes, SlotBytes: int(ns.slotBytes), Segments: len(ns.segments) + len(ns.leaving),
+		Slots: ns.blocksMaxLocked(), Blocks: ns.policy.Len(), QuotaBytes: ns.quotaBytes}
 }
 
 // listChunk bounds the entries looked up under one hold of the lock.

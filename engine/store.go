@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/engine/table"
 	"github.com/spillway-kv/spillway/wal"
@@ -36,7 +37,8 @@ import (
 //     or, after LATE, its release.
 //
 // One lock is enough: it is held for memory work only, a batch at a time
-// (about 50 ns a key), never across a system call. Sharded locks were left out
+// (about 50 ns a key), never across a system call. Work whose size is not a
+// caller's goes in pieces (turn.go). Sharded locks were left out
 // because the eviction order, the log order and the slot maps would each have
 // needed a lock of their own. Lock order: mu before any lock of wal.
 type Store struct {
@@ -50,6 +52,7 @@ type Store struct {
 	wal        *wal.Log
 	id         [16]byte
 	layout     layout
+	policies   evict.Factory // of all namespaces; guarded by mu after Open
 	started    time.Time
 	// transfersMax leaves room in the device's queue for what is no block transfer.
 	transfersMax int
@@ -95,6 +98,7 @@ type Store struct {
 
 	commit committer
 	keep   keeper
+	turns  turns
 	apply  applier
 	scrub  scrubber
 	dirs   directoryWriter

@@ -165,6 +165,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 	rec.Checksum = w.record.checksum
 	rec.State = statePresent
 	rec.Shared = w.shared
+	w.segment.writing--
 	w.ns.unparkLocked(w.ref, rec)
 	w.segment.dirty = true
 	w.segment.directory.changes++

@@ -19,12 +19,13 @@ const helloTime = 5 * time.Second
 // conn is one client's connection. Its reader goroutine (serve) owns inbox; mu
 // guards what follows it.
 type conn struct {
-	node   *Node
-	socket *net.UnixConn
-	in     *inbox
-	out    *outbox
-	number uint64
-	since  time.Time
+	node    *Node
+	options *Options // as they were when it came
+	socket  *net.UnixConn
+	in      *inbox
+	out     *outbox
+	number  uint64
+	since   time.Time
 
 	over     chan struct{} // closed when the connection ends: cancels its requests
 	ended    chan struct{} // closed when nothing of it is left
@@ -46,17 +47,17 @@ type conn struct {
 }
 
 func newConn(n *Node, socket *net.UnixConn) *conn {
-	c := &conn{node: n, socket: socket, in: newInbox(socket), since: time.Now(),
+	c := &conn{node: n, options: n.options.Load(), socket: socket, in: newInbox(socket), since: time.Now(),
 		over: make(chan struct{}), ended: make(chan struct{}),
 		spaces: map[uint32]*space{}, regions: map[uint32]*region{}, requests: map[uint64]*request{}}
-	c.out = newOutbox(socket, n.options.StallTime, c.end)
+	c.out = newOutbox(socket, c.options.StallTime, c.end)
 	return c
 }
 
 // refuse answers a client that there is no room for, or whose daemon stops.
 func (c *conn) refuse(closing bool) {
 	defer c.socket.Close()
-	answer := &wire.ErrorAnswer{Code: wire.CodeLimit, Text: fmt.Sprintf("%d clients are connected, which is the limit", c.node.options.ConnectionsMax),
+	answer := &wire.ErrorAnswer{Code: wire.CodeLimit, Text: fmt.Sprintf("%d clients are connected, which is the limit", c.options.ConnectionsMax),
 		Remedy: "raise limits.connections in the daemon's configuration"}
 	if closing {
 		answer = &wire.ErrorAnswer{Code: wire.CodeClosing, Text: errClosing.Error()}
@@ -163,7 +164,7 @@ func (c *conn) handshake() error {
 	c.mu.Lock()
 	c.peer, c.client = peer, printable(hello.Client)
 	c.mu.Unlock()
-	o := &c.node.options
+	o := c.options
 	switch {
 	case hello.Lowest > wire.Version || hello.Highest < 1:
 		c.fail(h.Request, wire.CodeProtocol, fmt.Sprintf("the client speaks versions %d to %d, this daemon 1 to %d", hello.Lowest, hello.Highest, wire.Version),
@@ -177,34 +178,49 @@ func (c *conn) handshake() error {
 		return fmt.Errorf("token: %w", errDenied)
 	}
 	_ = c.socket.SetReadDeadline(time.Time{})
-	c.replace(&hello)
+	if err := c.replace(&hello); err != nil {
+		return err
+	}
 	c.answer(h.Request, wire.TypeHello, &wire.Welcome{Version: wire.Version, Instance: c.node.instance, Connection: c.number, Limits: o.limits(), Server: o.Server})
 	c.node.log.Debug("client came", "client", c.number, "name", c.client, "pid", c.peer.PID, "uid", c.peer.UID)
 	return nil
 }
 
 // replace ends the connection that this one follows, and waits until nothing of
-// it touches memory any more.
-func (c *conn) replace(hello *wire.Hello) {
+// it touches memory any more. One of another user it only waits for.
+func (c *conn) replace(hello *wire.Hello) error {
 	if hello.Instance != c.node.instance {
-		return
+		return nil
 	}
 	before := c.node.connection(hello.Connection)
 	if before == nil || before == c {
-		return
+		return nil
 	}
 	before.mu.Lock()
 	same := before.peer.UID == c.peer.UID
 	before.mu.Unlock()
-	if !same {
-		return
+	if same {
+		before.end(errReplaced)
 	}
-	before.end(errReplaced)
-	select {
-	case <-before.ended:
-	case <-c.over: // two that follow each other
+	look := time.NewTicker(hangUpTime)
+	defer look.Stop()
+	for {
+		select {
+		case <-before.ended:
+			return nil
+		case <-c.over: // two that follow each other
+			return errReplaced
+		case <-look.C:
+			if hungUp(c.socket) {
+				return io.EOF
+			}
+		}
 	}
 }
+
+// hangUpTime is how often a client that waits for its welcome is asked whether it is
+// still there.
+const hangUpTime = 100 * time.Millisecond
 
 var errReplaced = errors.New("the client has connected again")
 

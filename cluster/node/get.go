@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
@@ -77,12 +78,17 @@ func (t *transfer) load(c *chunk, o engine.GetOptions) {
 		t.set(c.items, wire.Miss) // the store is closed
 		return
 	}
+	hits := 0
 	for j, i := range c.items {
 		t.statuses[i] = wireStatus(items[j].Status)
+		if items[j].Status == engine.Hit {
+			hits++
+		}
 		if items[j].Err != nil {
 			t.q.c.note("a block was not read", items[j].Err)
 		}
 	}
+	t.q.c.node.times.read(time.Now(), time.Since(t.q.came), hits)
 }
 
 // touchHits makes the blocks that were read young, in chain order, as one Get

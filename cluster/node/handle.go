@@ -76,7 +76,10 @@ func (c *conn) plan(h wire.Header, body []byte, file *os.File) (work func(*reque
 	case wire.TypeStats:
 		m, err := wire.ParseNumber(body)
 		return replying(func(*request) (wire.Message, error) { return c.stats(uint32(m)) }), err
-	case wire.TypePrefetch, wire.TypeEvents:
+	case wire.TypeEvents:
+		m, err := wire.ParseSubscribe(body)
+		return func(q *request) { q.subscribe(&m) }, err
+	case wire.TypePrefetch:
 		return replying(func(*request) (wire.Message, error) {
 			return nil, &wire.ErrorAnswer{Code: wire.CodeUnsupported, Text: fmt.Sprintf("this daemon has no operation %#x", h.Type)}
 		}), nil
@@ -129,7 +132,7 @@ func (c *conn) turnAway(h wire.Header, body []byte) {
 		c.fail(h.Request, wire.CodeClosing, errClosing.Error(), "")
 		return
 	}
-	c.fail(h.Request, wire.CodeLimit, fmt.Sprintf("%d requests are in flight, which is the limit", c.node.options.RequestsMax),
+	c.fail(h.Request, wire.CodeLimit, fmt.Sprintf("%d requests are in flight, which is the limit", c.options.RequestsMax),
 		"wait for answers, or raise limits.requests in the daemon's configuration")
 }
 
@@ -139,7 +142,9 @@ func (c *conn) inFlight() []*request {
 	defer c.mu.Unlock()
 	all := make([]*request, 0, len(c.requests))
 	for _, q := range c.requests {
-		all = append(all, q)
+		if q.kind != wire.TypeEvents { // answered, and never at its end
+			all = append(all, q)
+		}
 	}
 	return all
 }
@@ -185,7 +190,13 @@ func (c *conn) atOnce(h wire.Header, body []byte) error {
 	case wire.TypeCancel:
 		var number wire.Wide
 		if number, malformed = wire.ParseWide(body); malformed == nil {
-			c.cancel(uint64(number))
+			if events := c.cancel(uint64(number)); events != nil {
+				go func() { // ends at once, see subscribe
+					<-events.done
+					q.answer(nil)
+				}()
+				return nil
+			}
 		}
 	case wire.TypePing:
 		m = wire.Raw(body)
@@ -201,13 +212,20 @@ func (c *conn) atOnce(h wire.Header, body []byte) error {
 	return nil
 }
 
-func (c *conn) cancel(number uint64) {
+// cancel gives a request up. It returns a subscription, whose end the answer has to
+// wait for.
+func (c *conn) cancel(number uint64) (events *request) {
 	c.mu.Lock()
 	q := c.requests[number]
 	c.mu.Unlock()
-	if q != nil {
-		q.giveUp()
+	if q == nil {
+		return nil
 	}
+	q.giveUp()
+	if q.kind == wire.TypeEvents {
+		return q
+	}
+	return nil
 }
 
 // openNamespace opens a namespace for this connection.
@@ -229,7 +247,7 @@ func (c *conn) openNamespace(m *wire.OpenNamespace) (wire.Message, error) {
 			return answer, nil
 		}
 	}
-	if len(c.spaces) >= c.node.options.NamespacesMax {
+	if len(c.spaces) >= c.options.NamespacesMax {
 		return nil, limit(fmt.Sprintf("%d namespaces are open, which is the limit", len(c.spaces)), "raise limits.namespaces in the daemon's configuration")
 	}
 	c.lastNumber++

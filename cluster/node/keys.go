@@ -27,8 +27,8 @@ func strictJSON(b []byte, v any) error {
 
 // keysOf makes the engine's keys; they refer to the request's body.
 func (c *conn) keysOf(group uint32, packed wire.Keys) ([]engine.Key, error) {
-	if packed.Len() > c.node.options.KeysMax {
-		return nil, limit(fmt.Sprintf("a request of %d keys, %d is the limit", packed.Len(), c.node.options.KeysMax), "split it")
+	if packed.Len() > c.options.KeysMax {
+		return nil, limit(fmt.Sprintf("a request of %d keys, %d is the limit", packed.Len(), c.options.KeysMax), "split it")
 	}
 	keys := make([]engine.Key, packed.Len())
 	for i, k := range packed.All() {
@@ -105,10 +105,20 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 	answer := &wire.MatchAnswer{Keys: uint32(len(keys)), Leased: uint32(leased), Bitmap: make([]byte, (len(keys)+7)/8)}
 	answer.Lease = c.keepLease(leases, lease)
 	found := 0
+	for _, yes := range here {
+		if yes {
+			found++
+		}
+	}
+	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys, here, compute) {
+		c.node.counters.declined.Add(uint64(found))
+		c.release(answer.Lease)
+		answer.Lease, answer.Leased = 0, 0
+		clear(here)
+	}
 	for i, yes := range here {
 		if yes {
 			bit(answer.Bitmap, i)
-			found++
 		}
 	}
 	for int(answer.Prefix) < len(here) && here[answer.Prefix] {
@@ -120,6 +130,26 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 	c.node.counters.matched.Add(uint64(len(here)))
 	c.node.counters.matchedPresent.Add(uint64(found))
 	return answer, nil
+}
+
+// worth reports whether loading the leading blocks that are here is quicker than
+// computing them, at the rates measured lately and behind what waits already. A drive
+// that has not been measured is given the chance.
+func (s *space) worth(keys []engine.Key, here []bool, compute time.Duration) bool {
+	prefix := 0
+	for prefix < len(here) && here[prefix] {
+		prefix++
+	}
+	bytes := make([]int64, len(s.parts))
+	for _, k := range keys[:prefix] {
+		bytes[s.home(k.Group, k.Bytes)] += int64(s.blockBytes)
+	}
+	for i := range s.parts {
+		if bytes[i] > 0 && s.parts[i].drive.loadTime(bytes[i]) > time.Duration(prefix)*compute {
+			return false
+		}
+	}
+	return true
 }
 
 // locate says where blocks are: 1 is this node.

@@ -30,7 +30,7 @@ func (c *conn) mayLease() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := &c.leases
-	if len(b.byNumber) < c.node.options.LeasesMax {
+	if len(b.byNumber) < c.options.LeasesMax {
 		return true
 	}
 	now := time.Now()
@@ -39,7 +39,7 @@ func (c *conn) mayLease() bool {
 			delete(b.byNumber, number)
 		}
 	}
-	return len(b.byNumber) < c.node.options.LeasesMax
+	return len(b.byNumber) < c.options.LeasesMax
 }
 
 // keepLease gives a lease its number; 0 for none. d is at least as long as the

@@ -3,21 +3,24 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Listener is a Unix socket in the file system that is ours alone: a lock file
-// beside it is held, so that of two daemons the second is refused and cannot take
-// the first one's socket away.
-type Listener struct {
-	*net.UnixListener
-	path string
-	lock *os.File
+// Reservation is a path for a Unix socket that is ours alone: a lock file beside it
+// is held, from before the first store is opened until the last is closed. So of two
+// daemons the second is refused at once, also while the first starts or stops, and
+// cannot take the first one's socket away.
+type Reservation struct {
+	path    string
+	lock    *os.File
+	ourSock bool // the socket at path is ours
 }
 
 // SocketError says why a socket could not be made at a path.
@@ -33,62 +36,100 @@ func (e *SocketError) Error() string {
 	if e.Cause != nil {
 		s += ": " + e.Cause.Error()
 	}
-	return s + "; " + e.Remedy
+	return s
 }
 
 // Unwrap gives the cause.
 func (e *SocketError) Unwrap() error { return e.Cause }
 
-// Listen makes a socket at path with these permissions. A socket that a dead
-// daemon has left there is replaced. One that somebody answers, and anything that
-// is no socket, is left alone and refused.
-func Listen(path string, mode fs.FileMode) (*Listener, error) {
-	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+// Reserve takes a path. A socket that a dead daemon has left there is removed. One
+// that somebody answers, and anything that is no socket, is left alone and refused,
+// with a *SocketError.
+func Reserve(path string) (*Reservation, error) {
+	if len(path) == 0 || len(path) > SocketPathMax {
+		return nil, &SocketError{path, fmt.Sprintf("a path of %d bytes", len(path)), fmt.Sprintf("give one of 1 to %d", SocketPathMax), nil}
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, &SocketError{path, "cannot make its lock file", "make the folder, or give another path with --socket", err}
+		return nil, &SocketError{path, "cannot make its lock file", "make the folder, or give another path", err}
 	}
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = lock.Close()
-		return nil, &SocketError{path, "another daemon holds it", "stop that one, or give another path with --socket", err}
+		defer lock.Close()
+		problem := "cannot be locked"
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err, problem = nil, "another daemon holds it"+holder(lock)
+		}
+		return nil, &SocketError{path, problem, "stop that one and wait for its end, or give another path", err}
 	}
-	l, err := listenLocked(path, mode)
-	if err != nil {
+	if err := removeStale(path); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
-	return &Listener{l, path, lock}, nil
+	if err := lock.Truncate(0); err == nil {
+		_, _ = fmt.Fprintf(lock, "%d\n", os.Getpid()) // for holder: nothing depends on it
+	}
+	return &Reservation{path: path, lock: lock}, nil
 }
 
-// Close ends listening, removes the socket and lets others have the path.
-func (l *Listener) Close() error {
-	err := l.UnixListener.Close()
-	_ = os.Remove(l.path) // it is ours while the lock is held
-	_ = l.lock.Close()
-	return err
+const newSuffix = ".new"
+
+// SocketPathMax is the longest path of a socket, in bytes: the system's 107 less
+// what it is called while it is made.
+const SocketPathMax = 107 - len(newSuffix)
+
+// holder says whose lock file this is, if it is known.
+func holder(lock *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(lock, 20))
+	if pid := strings.TrimSpace(string(text)); pid != "" {
+		return ", pid " + pid
+	}
+	return ""
 }
 
-func listenLocked(path string, mode fs.FileMode) (*net.UnixListener, error) {
-	if err := removeStale(path); err != nil {
+// Listen makes the socket, with these permissions and this group, -1 for that of
+// the process. It is there when it can be connected to, not before.
+func (r *Reservation) Listen(mode fs.FileMode, group int) (*net.UnixListener, error) {
+	if err := removeStale(r.path); err != nil {
 		return nil, err
 	}
 	// Under another name first: nobody connects before the permissions are right.
-	temp := path + ".new"
+	temp := r.path + newSuffix
 	_ = os.Remove(temp) // of a daemon that died here; the lock is held
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
 	if err != nil {
-		return nil, &SocketError{path, "cannot listen", "make the folder, or give a shorter path with --socket (107 bytes at most)", err}
+		return nil, &SocketError{r.path, "cannot listen", "check the folder", err}
 	}
 	l.SetUnlinkOnClose(false)
-	err = os.Chmod(temp, mode)
+	if err = os.Chmod(temp, mode); err == nil && group >= 0 {
+		err = os.Chown(temp, -1, group)
+	}
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = os.Rename(temp, r.path)
 	}
 	if err != nil {
 		_ = l.Close()
 		_ = os.Remove(temp)
-		return nil, &SocketError{path, "cannot make it", "check who owns the folder", err}
+		return nil, &SocketError{r.path, "cannot make it", "check who owns the folder, and that the daemon may give files to the group", err}
 	}
+	r.ourSock = true
 	return l, nil
+}
+
+// Unlisten removes the socket, so that nobody tries to connect any more; the path
+// stays reserved.
+func (r *Reservation) Unlisten() {
+	if r.ourSock {
+		_ = os.Remove(r.path) // nobody else's: the lock is held
+		r.ourSock = false
+	}
+}
+
+// Close removes the socket and lets others have the path. The lock file stays:
+// whoever removed it could remove that of the next.
+func (r *Reservation) Close() {
+	r.Unlisten()
+	_ = r.lock.Truncate(0)
+	_ = r.lock.Close()
 }
 
 // removeStale removes what a dead daemon has left.
@@ -101,12 +142,12 @@ func removeStale(path string) error {
 		return &SocketError{path, "cannot look at it", "check the path", err}
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return &SocketError{path, "something else is there, of type " + info.Mode().Type().String(), "give another path with --socket, or remove it yourself", nil}
+		return &SocketError{path, "something else is there (" + info.Mode().String() + ")", "give another path, or remove it yourself", nil}
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		_ = conn.Close()
-		return &SocketError{path, "somebody listens there", "stop that program, or give another path with --socket", nil}
+		return &SocketError{path, "somebody listens there", "stop that program, or give another path", nil}
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return &SocketError{path, "cannot tell whether somebody listens there", "remove it yourself if nobody does", err}

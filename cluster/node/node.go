@@ -20,7 +20,8 @@ import (
 
 // Node serves stores to clients. All methods may be called from many goroutines.
 type Node struct {
-	options  Options
+	stores   []*engine.Store
+	options  atomic.Pointer[Options] // replaced whole by Update
 	log      *slog.Logger
 	instance [16]byte
 	started  time.Time
@@ -28,11 +29,13 @@ type Node struct {
 	seeds    []uint64
 	sizes    []float64
 	counters counters
+	times    times
+	events   eventLog
 
-	opening sync.Mutex // guards spaces, and is held while one is opened
-	spaces  map[[32]byte]*space
+	opening sync.Mutex // held while a namespace is opened, drive and all
 
 	mu        sync.Mutex
+	spaces    map[[32]byte]*space // written under opening too
 	conns     map[*conn]struct{}
 	listeners map[*net.UnixListener]struct{}
 	closing   bool
@@ -44,11 +47,16 @@ type Node struct {
 // New makes a node of open stores. It serves nobody until Serve.
 func New(o Options) (*Node, error) {
 	o.setDefaults()
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{options: o, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
+	if len(o.Stores) == 0 {
+		return nil, fmt.Errorf("%w: no store", ErrOptions)
+	}
+	n := &Node{stores: o.Stores, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
+	n.options.Store(&o)
+	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {
 		st := s.Stat()
@@ -106,7 +114,7 @@ func (n *Node) greet(socket *net.UnixConn) {
 	c := newConn(n, socket)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closing || len(n.conns) >= n.options.ConnectionsMax {
+	if n.closing || len(n.conns) >= n.options.Load().ConnectionsMax {
 		n.counters.refused.Add(1)
 		go c.refuse(n.closing)
 		return
@@ -167,13 +175,16 @@ func (n *Node) Close(ctx context.Context) error {
 		<-c.ended
 	}
 	n.serving.Wait()
+	for _, s := range n.stores {
+		s.Watch(nil)
+	}
 	return err
 }
 
 var errClosing = errors.New("the daemon stops")
 
 // Stores are the node's stores.
-func (n *Node) Stores() []*engine.Store { return n.options.Stores }
+func (n *Node) Stores() []*engine.Store { return n.stores }
 
 // sameSecret compares without telling by its time how much is right.
 func sameSecret(want, got string) bool {
@@ -186,6 +197,7 @@ type counters struct {
 	requests, limited               atomic.Uint64
 	faults                          atomic.Uint64 // places outside a region, and memory that was gone
 	matched, matchedPresent         atomic.Uint64 // keys
+	declined                        atomic.Uint64 // of matchedPresent
 }
 
 // bit sets bit i of a bitmap.

@@ -62,8 +62,11 @@ type Options struct {
 type NamespaceRule struct {
 	Token      string // clients must show it to open the namespace; empty: none
 	Share      int    // weight among namespaces when a drive is busy; 0 means 1
-	QuotaBytes int64  // over all stores; 0: none
+	QuotaBytes int64  // over all stores; 0: what the namespace has, NoQuota: none
 }
+
+// NoQuota as a quota takes away the one that a namespace has.
+const NoQuota = -1
 
 // piecesPerKey is how many pieces a request may have for each of its KeysMax keys.
 const piecesPerKey = 8
@@ -96,10 +99,16 @@ func setDefault[T comparable](field *T, value T) {
 // ErrOptions says that an option is out of range; the message quotes it.
 var ErrOptions = errors.New("bad options of a node")
 
-func (o *Options) validate() error {
-	if len(o.Stores) == 0 {
-		return fmt.Errorf("%w: no store", ErrOptions)
-	}
+// WithDefaults fills in what is zero.
+func (o Options) WithDefaults() Options {
+	o.setDefaults()
+	return o
+}
+
+// Validate reports the first option that is out of range, ErrOptions. It asks for
+// no store: New does.
+func (o Options) Validate() error {
+	o.setDefaults()
 	for _, c := range []struct {
 		name        string
 		n, min, max int64
@@ -121,7 +130,7 @@ func (o *Options) validate() error {
 		}
 	}
 	for name, rule := range o.Namespaces {
-		if rule.Share < 0 || rule.Share > 1000 || rule.QuotaBytes < 0 {
+		if rule.Share < 0 || rule.Share > 1000 || rule.QuotaBytes < NoQuota {
 			return fmt.Errorf("%w: namespace %q has share %d (want 1 to 1000) and quota %d", ErrOptions, name, rule.Share, rule.QuotaBytes)
 		}
 	}

@@ -37,7 +37,7 @@ func (q *request) createRegion(m *wire.CreateRegion) {
 		return
 	}
 	var shared *arena.Shared
-	if m.LengthBytes > uint64(c.node.options.RegionBytesMax) { // before it is rounded up
+	if m.LengthBytes > uint64(c.options.RegionBytesMax) { // before it is rounded up
 		q.refuse(c.bookRegion(m.LengthBytes))
 		return
 	}
@@ -92,7 +92,7 @@ func (c *conn) addRegion(length uint64, make func() (*arena.Region, error)) (num
 func (c *conn) bookRegion(length uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := &c.node.options
+	o := c.options
 	switch {
 	case length == 0:
 		return argument("a region of no bytes")
@@ -119,11 +119,11 @@ const pinBytes = 1 << 30
 
 // pin registers a region with the drives: transfers cost less then.
 func (c *conn) pin(memory *arena.Region) {
-	if c.node.options.KeepRegionsUnpinned || memory.Acquire() != nil {
+	if c.options.KeepRegionsUnpinned || memory.Acquire() != nil {
 		return
 	}
 	defer memory.Release()
-	for _, s := range c.node.options.Stores {
+	for _, s := range c.node.Stores() {
 		if _, err := memory.Register(arena.RegistrarFunc(s.RegisterMemory), pinBytes); err != nil {
 			c.node.log.Debug("a client's memory stays unpinned, transfers cost more processor time", "client", c.number, "cause", err)
 		}

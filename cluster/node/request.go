@@ -31,7 +31,7 @@ func (c *conn) begin(h wire.Header, body []byte) (q *request, ok bool) {
 	q = &request{c: c, number: h.Request, kind: h.Type, body: body, came: time.Now(), over: make(chan struct{}), done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.draining || len(c.requests) >= c.node.options.RequestsMax {
+	if c.draining || len(c.requests) >= c.options.RequestsMax {
 		return nil, false
 	}
 	c.requests[q.number] = q
@@ -60,7 +60,7 @@ func (q *request) finish() {
 // patience lets the request be given up at its deadline. (Cancel and the end of
 // the connection may do so before.)
 func (q *request) patience(deadlineUS uint32) (deadline time.Time, stop func()) {
-	wait := q.c.node.options.Patience
+	wait := q.c.options.Patience
 	if deadlineUS > 0 {
 		wait = time.Duration(deadlineUS) * time.Microsecond
 	}
@@ -68,10 +68,14 @@ func (q *request) patience(deadlineUS uint32) (deadline time.Time, stop func()) 
 	return q.came.Add(wait), func() { timer.Stop() }
 }
 
-func (q *request) answer(m wire.Message) { q.c.answer(q.number, q.kind, m) }
+func (q *request) answer(m wire.Message) {
+	q.c.node.times.request(q.kind, time.Since(q.came))
+	q.c.answer(q.number, q.kind, m)
+}
 
 // refuse answers with the error that err stands for.
 func (q *request) refuse(err error) {
+	q.c.node.times.request(q.kind, time.Since(q.came))
 	code, text, remedy := wire.CodeInternal, err.Error(), ""
 	var named *wire.ErrorAnswer
 	switch {

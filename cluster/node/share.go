@@ -40,7 +40,8 @@ type drive struct {
 	running  [classes]int64 // bytes
 	clock    [classes]float64
 	admitted int64 // bytes of stores that wait or run
-	rate     writeRate
+	rates    [classes]rate
+	waits    [classes]int64 // bytes that wait
 	serial   uint64
 }
 
@@ -70,7 +71,7 @@ func (d *drive) admit(bytes int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	after := d.admitted + bytes
-	if d.admitted > 0 && (after > d.queueBytes || d.rate.timeFor(after) > d.queueTime) {
+	if d.admitted > 0 && (after > d.queueBytes || d.rates[stores].timeFor(after) > d.queueTime) {
 		return false
 	}
 	d.admitted = after
@@ -93,6 +94,7 @@ func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool 
 	d.serial++
 	t.serial = d.serial
 	heap.Push(&d.waiting[c], t)
+	d.waits[c] += bytes
 	d.callLocked()
 	d.mu.Unlock()
 	select {
@@ -107,6 +109,7 @@ func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool 
 		return false
 	}
 	heap.Remove(&d.waiting[c], t.at)
+	d.waits[c] -= bytes
 	return false
 }
 
@@ -114,9 +117,7 @@ func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool 
 func (d *drive) leave(c class, bytes int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c == stores {
-		d.rate.ended(time.Now(), bytes)
-	}
+	d.rates[c].ended(time.Now(), bytes)
 	d.leaveLocked(c, bytes)
 }
 
@@ -135,9 +136,10 @@ func (d *drive) callLocked() {
 			}
 			heap.Pop(&d.waiting[c])
 			d.clock[c] = t.stamp
-			if c == stores && d.running[c] == 0 {
-				d.rate.began(time.Now())
+			if d.running[c] == 0 {
+				d.rates[c].began(time.Now())
 			}
+			d.waits[c] -= t.bytes
 			d.running[c] += t.bytes
 			close(t.turn)
 		}
@@ -174,37 +176,14 @@ func (h *ticketHeap) Pop() any {
 	return t
 }
 
-// writeRate measures how fast a drive takes stores: bytes over the time in which
-// some were running, older ones counting less.
-type writeRate struct {
-	since   time.Time // of the newest end or beginning
-	bytes   float64
-	seconds float64
-}
-
-// rateMemory is after how many seconds of writing a measurement counts half.
-const rateMemory = 5
-
-func (r *writeRate) began(now time.Time) { r.since = now }
-
-// ended counts bytes whose writing has ended.
-func (r *writeRate) ended(now time.Time, bytes int64) {
-	r.bytes += float64(bytes)
-	r.seconds += now.Sub(r.since).Seconds()
-	r.since = now
-	if r.seconds > 2*rateMemory {
-		r.bytes, r.seconds = r.bytes/2, r.seconds/2
-	}
-}
-
-// rateBytesMin is how much must have been written before the rate means something.
-const rateBytesMin = 16 << 20
-
-// timeFor is how long so many bytes take at the measured rate; 0 while it is not
-// known.
-func (r *writeRate) timeFor(bytes int64) time.Duration {
-	if r.bytes < rateBytesMin || r.seconds <= 0 {
+// loadTime is how long a load of so many bytes would take now, behind what runs and
+// waits, at the measured rate; 0 while none has been measured lately.
+func (d *drive) loadTime(bytes int64) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := &d.rates[loads]
+	if d.running[loads] == 0 && time.Since(r.since) > rateFresh {
 		return 0
 	}
-	return time.Duration(float64(bytes) / r.bytes * r.seconds * float64(time.Second))
+	return r.timeFor(d.running[loads] + d.waits[loads] + bytes)
 }

@@ -203,3 +203,33 @@ func TestGivingUp(t *testing.T) {
 		}
 	})
 }
+
+// TestLoadTime: what waits counts, and a rate that is old says nothing.
+func TestLoadTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrive(1<<40, time.Hour)
+		f := &flow{weight: 1}
+		if n := d.loadTime(mib); n != 0 {
+			t.Errorf("%v before anything was measured", n)
+		}
+		for range 32 { // 10 MiB a second
+			run(d, f, loads, mib, 100*time.Millisecond, func() {})
+		}
+		if n := d.loadTime(10 * mib); n < 990*time.Millisecond || n > 1010*time.Millisecond {
+			t.Errorf("10 MiB at 10 MiB a second take %v", n)
+		}
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { run(d, f, loads, mib, time.Second, func() {}) })
+		}
+		synctest.Wait()
+		if n := d.loadTime(10 * mib); n < 10*time.Second || n > 12*time.Second {
+			t.Errorf("10 MiB behind 100 take %v", n)
+		}
+		wg.Wait()
+		time.Sleep(rateFresh + time.Millisecond)
+		if n := d.loadTime(10 * mib); n != 0 {
+			t.Errorf("a rate of long ago says %v", n)
+		}
+	})
+}

@@ -14,9 +14,9 @@ import (
 
 // Peer is who is at the other end of a Unix socket, as the kernel tells.
 type Peer struct {
-	PID int32  `json:"pid"`
-	UID uint32 `json:"uid"`
-	GID uint32 `json:"gid"`
+	PID int32  `json:"pid"` // of the process that connected
+	UID uint32 `json:"uid"` // of its user
+	GID uint32 `json:"gid"` // of its group
 }
 
 func peerOf(c *net.UnixConn) (p Peer, err error) {
@@ -155,6 +155,21 @@ func (in *inbox) close() {
 		_ = f.Close()
 	}
 	in.files = nil
+}
+
+// hungUp reports whether the other end of a socket is closed. What it has sent
+// stays to be read.
+func hungUp(c *net.UnixConn) (gone bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, pollErr := unix.Poll(poll, 0)
+		gone = n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR)
+	})
+	return gone || err != nil
 }
 
 // duplicate is another descriptor of the same file.

@@ -16,12 +16,13 @@ import (
 // the highest wins. So a store that comes or goes moves only its own keys, which are
 // misses then.
 type space struct {
-	id         [32]byte
-	name       string
-	blockBytes int
-	rule       NamespaceRule
-	parts      []part
-	counters   spaceCounters
+	id             [32]byte
+	name           string
+	blockBytes     int
+	tokensPerBlock int // 0: unknown
+	number         int // in the order of opening, from 1
+	parts          []part
+	counters       spaceCounters
 }
 
 // part is a space on one store.
@@ -36,6 +37,7 @@ type part struct {
 // spaceCounters count keys, not requests.
 type spaceCounters struct {
 	hits, misses, late, busy, stored, present, dropped atomic.Uint64
+	latePuts                                           atomic.Uint64
 	prefixHits                                         atomic.Uint64 // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }
@@ -72,8 +74,9 @@ func (s *space) split(group uint32, n int, key func(int) []byte) [][]int {
 
 // openSpace opens a namespace on every store.
 func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
-	rule, listed := n.options.Namespaces[d.Name]
-	if n.options.OnlyListed && !listed {
+	o := n.options.Load()
+	rule, listed := o.Namespaces[d.Name]
+	if o.OnlyListed && !listed {
 		return nil, fmt.Errorf("%w: namespace %q is not listed in the daemon's configuration", errDenied, d.Name)
 	}
 	if !sameSecret(rule.Token, token) {
@@ -83,27 +86,64 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrConfig, err)
 	}
-	n.opening.Lock() // stores write their file when a namespace is new
-	defer n.opening.Unlock()
-	if s := n.spaces[id]; s != nil {
+	if s, _ := n.openedSpace(id); s != nil {
 		return s, nil
 	}
-	s := &space{id: id, name: d.Name, blockBytes: d.BlockBytes, rule: rule}
-	for i, store := range n.options.Stores {
+	n.opening.Lock()
+	defer n.opening.Unlock()
+	s, opened := n.openedSpace(id)
+	if s != nil {
+		return s, nil
+	}
+	rule = n.options.Load().Namespaces[d.Name] // as Update has left it
+	s = &space{id: id, name: d.Name, blockBytes: d.BlockBytes, tokensPerBlock: d.TokensPerBlock, number: opened + 1}
+	for i, store := range n.stores {
 		ns, err := store.Namespace(d)
 		if err != nil {
 			return nil, err
 		}
-		if rule.QuotaBytes > 0 {
-			if err := ns.SetQuota(rule.QuotaBytes / int64(len(n.options.Stores))); err != nil {
-				return nil, err
-			}
-		}
 		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
 			seed: n.seeds[i], size: n.sizes[i]})
 	}
+	if err := s.setQuota(rule.QuotaBytes); err != nil {
+		return nil, err
+	}
+	n.events.mu.Lock()
+	for i := range s.parts {
+		n.events.spaces[s.parts[i].ns] = s
+	}
+	n.events.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.spaces[id] = s
 	return s, nil
+}
+
+// openedSpace is the space of this ID, nil if it is not open, and how many are.
+func (n *Node) openedSpace(id [32]byte) (s *space, opened int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.spaces[id], len(n.spaces)
+}
+
+// setQuota bounds the space over all stores, as NamespaceRule.QuotaBytes says.
+func (s *space) setQuota(bytes int64) error {
+	var errs []error
+	for i := range s.parts {
+		errs = append(errs, setPartQuota(s.parts[i].ns, bytes, len(s.parts)))
+	}
+	return errors.Join(errs...)
+}
+
+// setPartQuota bounds what one of so many stores keeps of a namespace.
+func setPartQuota(ns *engine.Namespace, bytes int64, stores int) error {
+	if bytes == 0 {
+		return nil
+	}
+	if bytes = max(bytes, 0) / int64(stores); ns.Stat().QuotaBytes == bytes {
+		return nil
+	}
+	return ns.SetQuota(bytes)
 }
 
 // drop drops the namespace on every store.

@@ -10,83 +10,103 @@ import (
 
 // Stat is a snapshot of a node. Counters count from its start.
 type Stat struct {
-	Instance    string        `json:"instance"` // 32 hex digits, new at each start
-	Server      string        `json:"server"`
-	UptimeMS    int64         `json:"uptime_ms"`
-	Connections int           `json:"connections"` // now
-	Accepted    uint64        `json:"accepted"`    // clients that came
-	Refused     uint64        `json:"refused"`     // for want of room
-	Malformed   uint64        `json:"malformed"`   // connections ended for breaking the protocol
-	Requests    uint64        `json:"requests"`
-	Limited     uint64        `json:"limited"` // requests refused at a bound
-	Faults      uint64        `json:"faults"`  // places outside their region
-	Matched     uint64        `json:"matched"` // keys asked for by Match
-	MatchedHere uint64        `json:"matched_here"`
-	Spaces      []SpaceStat   `json:"namespaces"` // opened since the start
-	Drives      []DriveStat   `json:"drives"`     // one for each store
-	Stores      []engine.Stat `json:"stores"`
-	Clients     []ClientStat  `json:"clients"`
+	Instance       string        `json:"instance"`        // 32 hex digits, new at each start
+	Server         string        `json:"server"`          // name and version
+	UptimeMS       int64         `json:"uptime_ms"`       // since the start
+	Connections    int           `json:"connections"`     // now
+	Accepted       uint64        `json:"accepted"`        // clients that came
+	Refused        uint64        `json:"refused"`         // clients refused for want of room
+	Malformed      uint64        `json:"malformed"`       // connections ended for breaking the protocol
+	Requests       uint64        `json:"requests"`        // of all kinds
+	Limited        uint64        `json:"limited"`         // requests refused at a bound
+	Faults         uint64        `json:"faults"`          // places outside their region
+	Matched        uint64        `json:"matched"`         // keys asked for by Match
+	MatchedHere    uint64        `json:"matched_here"`    // of those, present
+	Declined       uint64        `json:"declined"`        // of those, answered as absent because computing is quicker
+	StoringNothing bool          `json:"storing_nothing"` // in the last minute puts came and all were dropped
+	Recent         RecentStat    `json:"recent"`          // the last minute
+	Spaces         []SpaceStat   `json:"namespaces"`      // opened since the start
+	Drives         []DriveStat   `json:"drives"`          // the queue of each store
+	Stores         []engine.Stat `json:"stores"`          // in the order of the configuration
+	Clients        []ClientStat  `json:"clients"`         // connected now
+}
+
+// RecentStat is the block reads of the last minute, from request to answer; all 0
+// without any.
+type RecentStat struct {
+	Reads uint64 `json:"reads"`  // blocks that were hit
+	P50NS int64  `json:"p50_ns"` // half of them were no slower
+	P99NS int64  `json:"p99_ns"` // 99 of 100 were no slower
+	MaxNS int64  `json:"max_ns"` // the slowest
 }
 
 // SpaceStat is a namespace over all stores. It counts keys.
 type SpaceStat struct {
-	Name         string `json:"name"`
-	ID           string `json:"id"` // 64 hex digits
-	BlockBytes   int    `json:"block_bytes"`
-	Share        int    `json:"share"`
-	QuotaBytes   int64  `json:"quota_bytes"`
-	Blocks       int    `json:"blocks"`
-	Slots        int    `json:"slots"`
-	Hits         uint64 `json:"hits"`
-	PrefixHits   uint64 `json:"prefix_hits"` // hits with everything before them in the request hit
-	Misses       uint64 `json:"misses"`
-	Late         uint64 `json:"late"`
-	Busy         uint64 `json:"busy"`
-	Stored       uint64 `json:"stored"`
-	Present      uint64 `json:"present"`
-	Dropped      uint64 `json:"dropped"`
-	ReadBytes    uint64 `json:"read_bytes"`
-	WrittenBytes uint64 `json:"written_bytes"`
+	Name           string `json:"name"`             // as its descriptor says
+	ID             string `json:"id"`               // 64 hex digits
+	Number         int    `json:"number"`           // in the order in which they were opened, from 1
+	BlockBytes     int    `json:"block_bytes"`      // size of every block
+	TokensPerBlock int    `json:"tokens_per_block"` // as its descriptor says; 0: unknown
+	Share          int    `json:"share"`            // weight when a drive is busy
+	QuotaBytes     int64  `json:"quota_bytes"`      // over all stores; 0: none
+	Blocks         int    `json:"blocks"`           // present
+	Slots          int    `json:"slots"`            // blocks that fit
+	Hits           uint64 `json:"hits"`             // blocks of Gets that were read
+	PrefixHits     uint64 `json:"prefix_hits"`      // hits with everything before them in the request hit
+	Misses         uint64 `json:"misses"`           // blocks of Gets that were not here
+	Late           uint64 `json:"late"`             // blocks of Gets past their deadline
+	Busy           uint64 `json:"busy"`             // blocks of Gets refused at a bound
+	Stored         uint64 `json:"stored"`           // blocks of Puts
+	Present        uint64 `json:"present"`          // blocks of Puts that were here
+	Dropped        uint64 `json:"dropped"`          // blocks of Puts refused or failed
+	LatePuts       uint64 `json:"late_puts"`        // blocks of Puts past their deadline
+	ReadBytes      uint64 `json:"read_bytes"`       // of hits
+	WrittenBytes   uint64 `json:"written_bytes"`    // of stored blocks
 }
 
 // DriveStat is a store's queue.
 type DriveStat struct {
-	LoadBytes           int64   `json:"load_bytes"`  // running
-	StoreBytes          int64   `json:"store_bytes"` // running
-	LoadsWaiting        int     `json:"loads_waiting"`
-	StoresWaiting       int     `json:"stores_waiting"`
+	LoadBytes           int64   `json:"load_bytes"`             // of reads, running
+	StoreBytes          int64   `json:"store_bytes"`            // of writes, running
+	LoadsWaiting        int     `json:"loads_waiting"`          // reads
+	StoresWaiting       int     `json:"stores_waiting"`         // writes
 	AdmittedBytes       int64   `json:"admitted_bytes"`         // of puts, running and waiting
+	AdmittedMaxBytes    int64   `json:"admitted_max_bytes"`     // the bound of those
+	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
 }
 
 // ClientStat is one connection.
 type ClientStat struct {
-	Number      uint64 `json:"number"`
-	Name        string `json:"name"`
-	Peer        Peer   `json:"peer"`
-	SinceMS     int64  `json:"since_ms"` // its age
-	Namespaces  int    `json:"namespaces"`
-	Regions     int    `json:"regions"`
-	RegionBytes int64  `json:"region_bytes"`
-	Leases      int    `json:"leases"`
-	Requests    int    `json:"requests"` // in flight
+	Number      uint64 `json:"number"`       // of the connection
+	Name        string `json:"name"`         // what the client calls itself
+	Peer        Peer   `json:"peer"`         // who the kernel says it is
+	SinceMS     int64  `json:"since_ms"`     // its age
+	Namespaces  int    `json:"namespaces"`   // open
+	Regions     int    `json:"regions"`      // registered
+	RegionBytes int64  `json:"region_bytes"` // of those
+	Leases      int    `json:"leases"`       // held
+	Requests    int    `json:"requests"`     // in flight
 }
 
 // Stat takes a snapshot.
 func (n *Node) Stat() Stat {
-	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Server, UptimeMS: time.Since(n.started).Milliseconds(),
+	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Load().Server, UptimeMS: time.Since(n.started).Milliseconds(),
 		Accepted: n.counters.connections.Load(), Refused: n.counters.refused.Load(), Malformed: n.counters.malformed.Load(),
 		Requests: n.counters.requests.Load(), Limited: n.counters.limited.Load(), Faults: n.counters.faults.Load(),
-		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load()}
-	n.opening.Lock()
-	for _, s := range n.spaces {
+		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load(), Declined: n.counters.declined.Load()}
+	recent := n.Recent(time.Now())
+	st.StoringNothing = recent.StoringNothing()
+	if reads := recent.Reads; reads.Count > 0 {
+		st.Recent = RecentStat{reads.Count, reads.PercentileNS(50), reads.PercentileNS(99), reads.MaxNS}
+	}
+	for _, s := range n.openSpaces() {
 		st.Spaces = append(st.Spaces, s.stat())
 	}
-	n.opening.Unlock()
 	slices.SortFunc(st.Spaces, func(a, b SpaceStat) int { return slices.Compare([]byte(a.Name+a.ID), []byte(b.Name+b.ID)) })
 	for i, d := range n.drives {
 		st.Drives = append(st.Drives, d.stat())
-		st.Stores = append(st.Stores, n.options.Stores[i].Stat())
+		st.Stores = append(st.Stores, n.stores[i].Stat())
 	}
 	n.mu.Lock()
 	st.Connections = len(n.conns)
@@ -99,15 +119,17 @@ func (n *Node) Stat() Stat {
 }
 
 func (s *space) stat() SpaceStat {
-	st := SpaceStat{Name: s.name, ID: hex.EncodeToString(s.id[:]), BlockBytes: s.blockBytes, Share: max(s.rule.Share, 1), QuotaBytes: s.rule.QuotaBytes}
+	st := SpaceStat{Name: s.name, ID: hex.EncodeToString(s.id[:]), Number: s.number, BlockBytes: s.blockBytes,
+		TokensPerBlock: s.tokensPerBlock, Share: int(s.parts[0].drive.weight(s.parts[0].flow))}
 	for i := range s.parts {
 		p := s.parts[i].ns.Stat()
 		st.Blocks += p.Blocks
 		st.Slots += p.Slots
+		st.QuotaBytes += p.QuotaBytes
 	}
 	k := &s.counters
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
-	st.Stored, st.Present, st.Dropped = k.stored.Load(), k.present.Load(), k.dropped.Load()
+	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
 	st.ReadBytes, st.WrittenBytes = k.readBytes.Load(), k.writtenBytes.Load()
 	return st
 }
@@ -116,10 +138,14 @@ func (d *drive) stat() DriveStat {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: len(d.waiting[loads]),
-		StoresWaiting: len(d.waiting[stores]), AdmittedBytes: d.admitted}
-	if t := d.rate.timeFor(1 << 30); t > 0 {
-		st.WriteBytesPerSecond = float64(1<<30) / t.Seconds()
+		StoresWaiting: len(d.waiting[stores]), AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
+	perSecond := func(c class) float64 {
+		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+			return float64(1<<30) / t.Seconds()
+		}
+		return 0
 	}
+	st.ReadBytesPerSecond, st.WriteBytesPerSecond = perSecond(loads), perSecond(stores)
 	return st
 }
 

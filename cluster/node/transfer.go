@@ -39,8 +39,8 @@ func (q *request) newTransfer(number, group uint32, packed wire.Keys, places wir
 	if err != nil {
 		return nil, err
 	}
-	if len(keys)*places.Each() > c.node.options.KeysMax*piecesPerKey {
-		return nil, limit(fmt.Sprintf("a request of %d pieces, %d is the limit", len(keys)*places.Each(), c.node.options.KeysMax*piecesPerKey), "split it")
+	if len(keys)*places.Each() > c.options.KeysMax*piecesPerKey {
+		return nil, limit(fmt.Sprintf("a request of %d pieces, %d is the limit", len(keys)*places.Each(), c.options.KeysMax*piecesPerKey), "split it")
 	}
 	t := &transfer{q: q, space: s, class: class, keys: keys, pieces: make([][][]byte, len(keys)),
 		regions: map[uint32]*region{}, statuses: make([]byte, len(keys))}
@@ -246,7 +246,9 @@ func (t *transfer) count(prefix int) {
 		k.readBytes.Add(n[wire.Hit] * uint64(t.space.blockBytes))
 		return
 	}
+	t.q.c.node.times.put(time.Now(), n[wire.Stored]+n[wire.Present], n[wire.Dropped])
 	add(&k.stored, wire.Stored)
+	add(&k.latePuts, wire.Late)
 	add(&k.present, wire.Present)
 	add(&k.dropped, wire.Dropped)
 	k.writtenBytes.Add(n[wire.Stored] * uint64(t.space.blockBytes))

@@ -140,6 +140,7 @@ func ParseKeyList(body []byte) (m KeyList, err error) {
 // Match asks which blocks are here.
 type Match struct {
 	Namespace, Group uint32
+	ComputeUS        uint32 // time to compute one block: what loads no quicker is absent; 0: say what is here
 	LeaseMS          uint32 // 0: no lease
 	Trailing         uint32
 	Keys             Keys
@@ -147,7 +148,7 @@ type Match struct {
 
 // Append implements Message.
 func (m *Match) Append(b []byte) []byte {
-	for _, n := range []uint32{m.Namespace, m.Group, 0, m.LeaseMS, m.Trailing} {
+	for _, n := range []uint32{m.Namespace, m.Group, m.ComputeUS, m.LeaseMS, m.Trailing} {
 		b = le.AppendUint32(b, n)
 	}
 	return m.Keys.append(b)
@@ -157,7 +158,7 @@ func (m *Match) Append(b []byte) []byte {
 func ParseMatch(body []byte) (m Match, err error) {
 	r := reader{b: body}
 	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
-	r.zeros(4, "flags")
+	m.ComputeUS = r.u32("compute time")
 	m.LeaseMS, m.Trailing = r.u32("lease"), r.u32("trailing")
 	m.Keys = r.keys()
 	return m, r.done()

@@ -9,11 +9,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-//go:generate go test -run ^(TestHelp|TestReference)$ -update .
+//go:generate go test -run ^(TestHelp|TestReference|TestConfigurationPage)$ -update .
 
 // cli is the command line. After a change: go generate.
 type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Serve stores to the clients of this machine over a Unix socket."`
+	Top        topCmd        `cmd:"" help:"Show what a running daemon does, again and again."`
+	Config     configCmd     `cmd:"" help:"Check or show the daemon's configuration."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
 	Put        putCmd        `cmd:"" help:"Store one block."`
 	Get        getCmd        `cmd:"" help:"Read one block."`

@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cmd/spillway/config"
 	"github.com/spillway-kv/spillway/cmd/spillway/replay"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/trace"
@@ -56,6 +58,7 @@ var remedies = []struct {
 	remedy string
 }{
 	{engine.ErrConfig, exitUsage, "correct the option"},
+	{node.ErrOptions, exitUsage, "correct the configuration"},
 	{engine.ErrKey, exitUsage, "give a shorter or longer key"},
 	{engine.ErrSize, exitUsage, "give exactly one block"},
 	{engine.ErrNotAStore, exitError, "give the directory of a store; to make one, give an empty or a new directory with --capacity"},
@@ -85,6 +88,14 @@ func explain(err error) *failure {
 	var inTrace *trace.Error
 	if errors.As(err, &inTrace) {
 		return &failure{code: exitError, message: err.Error(), remedy: "correct the trace: JSON lines in the Mooncake format, plain or zstd", cause: err}
+	}
+	var wrong *config.Error
+	if errors.As(err, &wrong) {
+		return &failure{code: exitUsage, message: err.Error(), remedy: "docs/configuration.md lists every key", cause: err}
+	}
+	var socket *node.SocketError
+	if errors.As(err, &socket) {
+		return &failure{code: exitError, message: err.Error(), remedy: socket.Remedy, cause: err}
 	}
 	for _, r := range remedies {
 		if errors.Is(err, r.cause) {

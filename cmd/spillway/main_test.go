@@ -43,8 +43,10 @@ type process struct {
 	t     *testing.T
 	stdin string
 	tty   bool
-	ctx   context.Context
-	now   func() time.Time
+	// hangups asks to reload.
+	hangups chan struct{}
+	ctx     context.Context
+	now     func() time.Time
 	// machine is what doctor looks at; without one the real machine.
 	machine *doctor.Machine
 	// gpus is what gpu looks at; without one those of this machine.
@@ -73,6 +75,8 @@ func (p process) run(args ...string) outcome {
 	code := run(&state{
 		machine: machine, gpus: gpus, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
 		now:       now,
+		hangups:   func() (<-chan struct{}, func()) { return p.hangups, func() {} },
+		getenv:    func(string) string { return "" },
 		interrupt: func(context.Context) (context.Context, context.CancelFunc) { return context.WithCancel(ctx) },
 		buildInfo: func() (*debug.BuildInfo, bool) {
 			return &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{

@@ -22,6 +22,31 @@ func onSignal(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// onHangup tells of each SIGHUP, of several at once perhaps only once.
+func onHangup() (asked <-chan struct{}, stop func()) {
+	signals, told, quit, ended := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-signals:
+				select {
+				case told <- struct{}{}:
+				default:
+				}
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return told, func() {
+		signal.Stop(signals)
+		close(quit)
+		<-ended
+	}
+}
+
 // What the system says when there is no room or no leave to write.
 var (
 	errReadOnlyFS = error(syscall.EROFS)

@@ -24,15 +24,7 @@ const (
 // -update, or go generate, it writes them anew.
 func TestReference(t *testing.T) {
 	for path, text := range map[string]string{referencePage: markdown(t), manualPage: manual()} {
-		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		page, err := os.ReadFile(path)
-		if err != nil || string(page) != text {
-			t.Errorf("%s is stale (%v): go generate ./cmd/spillway writes it anew", path, err)
-		}
+		checkPage(t, path, text)
 	}
 }
 

@@ -66,6 +66,9 @@ func jsonType(t *testing.T, typ reflect.Type) (value string, inner reflect.Type,
 	case reflect.Struct:
 		return "object", typ, ""
 	case reflect.Map:
+		if typ.Elem().Kind() != reflect.String {
+			return "object", nil, ""
+		}
 		return "object of strings", nil, ""
 	case reflect.Slice:
 		of, inner, _ := jsonType(t, typ.Elem())

@@ -3,64 +3,83 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/spillway-kv/spillway/cluster/node"
-	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/cmd/spillway/config"
+	"github.com/spillway-kv/spillway/cmd/spillway/daemon"
 )
 
 type serveCmd struct {
-	Dir           []string      `required:"" placeholder:"DIR" complete:"dir" help:"A store's directory, one for each drive; given again for more."`
+	Config        string        `placeholder:"FILE" complete:"file" help:"The configuration, TOML (docs/configuration.md). Flags override it."`
+	Dir           []string      `placeholder:"DIR" complete:"dir" help:"A store's directory, one for each drive; given again for more. Replaces the stores of the file."`
 	Capacity      byteSize      `placeholder:"SIZE" help:"Most that each store may take on disk; needed for a new store."`
-	Socket        string        `default:"/run/spillway/spillway.sock" placeholder:"PATH" help:"Where clients connect."`
+	Socket        string        `placeholder:"PATH" help:"Where clients connect (/run/spillway/spillway.sock)."`
+	Admin         string        `placeholder:"ADDRESS" help:"Where metrics and health are served, such as 127.0.0.1:9470; none without it."`
+	Pprof         bool          `help:"Serve Go's profiles there, too."`
+	LogLevel      string        `placeholder:"LEVEL" help:"The least that is logged: debug, info, warn or error."`
 	BufferedIO    bool          `name:"buffered-io" help:"Allow buffered I/O where the file system has no direct I/O."`
 	AnyFilesystem bool          `name:"any-filesystem" help:"Allow file systems other than ext4 and XFS."`
-	StopTime      time.Duration `default:"10s" help:"How long requests under way may take at the end."`
+	StopTime      time.Duration `placeholder:"TIME" help:"How long requests under way may take at the end (10s)."`
+}
+
+// Help is shown under the flags.
+func (*serveCmd) Help() string {
+	return "--dir DIR alone needs no file. SIGTERM or SIGINT stops in order, a second one at once; SIGHUP reads the configuration again. " +
+		"Under systemd with Type=notify it says when it is ready. docs/operations.md has more."
+}
+
+// load reads the configuration, if there is one, and puts the flags over it.
+func (c *serveCmd) load() (*config.File, error) {
+	f, err := config.Parse("", nil)
+	if c.Config != "" {
+		f, err = config.Load(c.Config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Dir) > 0 {
+		f.Stores = nil
+		for _, dir := range c.Dir {
+			f.Stores = append(f.Stores, config.NewStore(dir))
+		}
+	}
+	for i := range f.Stores {
+		s := &f.Stores[i]
+		override(&s.Capacity, config.Size(c.Capacity))
+		override(&s.BufferedIO, c.BufferedIO)
+		override(&s.AnyFilesystem, c.AnyFilesystem)
+	}
+	override(&f.Socket.Path, c.Socket)
+	override(&f.Admin.Address, c.Admin)
+	override(&f.Admin.Pprof, c.Pprof)
+	override(&f.Log.Level, c.LogLevel)
+	override(&f.Limits.StopTime.Duration, c.StopTime)
+	return f, nil
+}
+
+// override replaces a setting by a flag that is given.
+func override[T comparable](setting *T, flag T) {
+	var none T
+	if flag != none {
+		*setting = flag
+	}
 }
 
 func (c *serveCmd) run(ctx context.Context, st *state) error {
-	log := slog.New(slog.NewTextHandler(st.stderr, nil))
-	o := node.Options{Server: "spillway " + versionOf(st).Version, Logger: log}
-	defer func() {
-		for _, s := range o.Stores {
-			if err := s.Close(); err != nil {
-				log.Error("a store was not closed well", "cause", err)
-			}
-		}
-	}()
-	for _, dir := range c.Dir {
-		s, err := engine.Open(engine.Options{Dir: dir, CapacityBytes: int64(c.Capacity), BufferedIO: c.BufferedIO, AnyFileSystem: c.AnyFilesystem, Logger: log})
-		if err != nil {
-			return err
-		}
-		o.Stores = append(o.Stores, s)
+	f, err := c.load()
+	if err == nil {
+		err = f.Check()
 	}
-	n, err := node.New(o)
 	if err != nil {
 		return err
 	}
-	l, err := node.Listen(c.Socket, 0o660)
-	if err != nil {
-		return err
+	hangups, stop := st.hangups()
+	defer stop()
+	o := daemon.Options{Config: f, Reload: hangups, Version: versionOf(st).Version, Stderr: st.stderr, Getenv: st.getenv}
+	if c.Config != "" {
+		o.Load = c.load
 	}
-	served := make(chan error, 1)
-	go func() { served <- n.Serve(l.UnixListener) }()
-	log.Info("serving", "socket", c.Socket, "stores", len(o.Stores))
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		log.Info("stopping")
-	}
-	last, cancel := context.WithTimeout(context.Background(), c.StopTime)
-	defer cancel()
-	if closeErr := n.Close(last); closeErr != nil {
-		log.Warn("requests were cut short", "cause", closeErr)
-	}
-	if closeErr := l.Close(); closeErr != nil && err == nil && ctx.Err() == nil {
-		err = fmt.Errorf("close the socket: %w", closeErr)
-	}
+	err = daemon.Run(ctx, o)
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}

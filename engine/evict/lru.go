@@ -11,149 +11,159 @@ const (
 	// levels is how many importances an LRU tells apart; higher ones count as
 	// the highest.
 	levels = 4
-	// The nodes of the lists: node 0 is none, nodes 1..levels are the lists'
-	// sentinels, lowest importance first, and the rest are handles.
-	firstSentinel = 1
-	firstNode     = firstSentinel + levels
+	// The nodes of the lists: node 0 is none, nodes 1..levels are the ends of an
+	// LRU's own lists, lowest importance first, and the rest are handles.
+	firstEnd  = 1
+	firstNode = firstEnd + levels
 	// lruMax is the largest max: all nodes are numbered in 32 bits.
 	lruMax = math.MaxUint32 - firstNode
 )
 
-// LRU evicts the block touched longest ago among those of the lowest
-// importance held. It tells importances 0..3 apart; what is above counts as 3.
-// Age and importance are those of the latest Admit or Touch.
-//
-// With the caller's rule of applying chains tail first, a block is always
-// older than its parent of the same importance, so chains shrink from their
-// leaves.
-//
-// It keeps one circular doubly linked list per importance in two off-heap
-// arrays of 4 bytes a handle each. Memory becomes resident as handles are used.
-// Every method takes constant time and allocates nothing. Methods panic if the
-// caller admits a held block, or touches, evicts or forgets one that is not.
-type LRU struct {
-	max        int
-	held       int
-	prevMem    *offheap.Array[uint32]
-	nextMem    *offheap.Array[uint32]
-	prev, next []uint32 // neighbours of a node; 0 if it is not held
+// lrus makes the LRUs of a store. They share two off-heap arrays with the
+// neighbours of each handle, since a handle is in one list at most.
+type lrus struct {
+	prevMem, nextMem *offheap.Array[uint32]
+	links
 }
 
-var _ Policy = (*LRU)(nil)
+// links are the neighbours of handles; 0 if it is in no list.
+type links struct{ prev, next []uint32 }
 
-// NewLRU makes an *LRU for handles 0..max, so that records numbered from 1 fit
-// as they are. It panics if the system refuses the address space for the lists
-// (8 bytes a handle). Free gives that memory back.
-func NewLRU(max int) Policy {
+// NewLRU makes a factory of LRUs for handles 0..max, so that records numbered
+// from 1 fit as they are. It takes 8 bytes a handle outside the Go heap, however
+// many LRUs there are; they become resident as handles are used.
+//
+// An LRU evicts the block touched longest ago among those of the lowest
+// importance held. It tells importances 0..3 apart; what is above counts as 3.
+// Age and importance are those of the latest Admit or Touch. With the caller's
+// rule of applying chains tail first, a block is always older than its parent
+// of the same importance, so chains shrink from their leaves.
+//
+// Every method takes constant time and allocates nothing. Methods panic if the
+// caller admits a block that any LRU of the factory holds, or touches, evicts or
+// forgets one that none holds.
+func NewLRU(max int) (Factory, error) {
 	if max < 0 || max > lruMax {
-		panic(fmt.Sprintf("evict: LRU of %d blocks, want 0..%d", max, uint64(lruMax)))
+		return nil, fmt.Errorf("evict: LRU of %d blocks, want 0..%d", max, uint64(lruMax))
 	}
-	prevMem, err := offheap.Make[uint32](firstNode + max + 1)
+	prevMem, err := offheap.Make[uint32](max + 1)
 	if err != nil {
-		panic(fmt.Errorf("evict: %w", err))
+		return nil, fmt.Errorf("evict: lists of %d blocks: %w", max, err)
 	}
-	nextMem, err := offheap.Make[uint32](firstNode + max + 1)
+	nextMem, err := offheap.Make[uint32](max + 1)
 	if err != nil {
 		prevMem.Free()
-		panic(fmt.Errorf("evict: %w", err))
+		return nil, fmt.Errorf("evict: lists of %d blocks: %w", max, err)
 	}
-	l := &LRU{
-		max:     max,
-		prevMem: prevMem,
-		nextMem: nextMem,
-		prev:    prevMem.Slice(),
-		next:    nextMem.Slice(),
-	}
-	for s := uint32(firstSentinel); s < firstNode; s++ {
-		l.prev[s], l.next[s] = s, s
+	return &lrus{prevMem, nextMem, links{prevMem.Slice(), nextMem.Slice()}}, nil
+}
+
+// New makes an LRU that holds nothing.
+func (f *lrus) New() Policy {
+	l := &lru{links: f.links}
+	for end := uint32(firstEnd); end < firstNode; end++ {
+		l.oldest[end-firstEnd], l.youngest[end-firstEnd] = end, end
 	}
 	return l
 }
 
-// Free gives back the memory of a policy that keeps some outside the Go heap,
-// when the policy is no longer used: one that has a method Free. Others are the
-// garbage collector's.
-func Free(p Policy) {
-	if f, ok := p.(interface{ Free() }); ok {
-		f.Free()
-	}
+// Free gives the lists' memory back.
+func (f *lrus) Free() {
+	f.prevMem.Free()
+	f.nextMem.Free()
+	f.links = links{}
 }
 
-// Free gives the lists' memory back; the LRU is dead.
-func (l *LRU) Free() {
-	l.prevMem.Free()
-	l.nextMem.Free()
-	l.prev, l.next = nil, nil
+// lru keeps one circular doubly linked list per importance, from its end over the
+// youngest to the oldest block and back.
+type lru struct {
+	links    // of the factory
+	held     int
+	oldest   [levels]uint32 // the node before an end
+	youngest [levels]uint32 // the node behind it
 }
 
 // Name returns "lru".
-func (l *LRU) Name() string { return "lru" }
+func (l *lru) Name() string { return "lru" }
 
 // Len is the number of blocks held.
-func (l *LRU) Len() int { return l.held }
+func (l *lru) Len() int { return l.held }
 
 // Admit adds a block as the youngest of its importance.
-func (l *LRU) Admit(h Handle, a Access) {
-	n := l.node(h)
-	if l.next[n] != 0 {
+func (l *lru) Admit(h Handle, a Access) {
+	if l.neighbour(h) != 0 {
 		panic(fmt.Sprintf("evict: block %d admitted twice", h))
 	}
-	l.push(n, a.Importance)
+	l.push(h, a.Importance)
 	l.held++
 }
 
 // Touch makes a block the youngest of the importance given now.
-func (l *LRU) Touch(h Handle, a Access) {
-	n := l.heldNode(h)
-	l.unlink(n)
-	l.push(n, a.Importance)
+func (l *lru) Touch(h Handle, a Access) {
+	l.unlink(h)
+	l.push(h, a.Importance)
 }
 
 // Victim names the oldest block of the lowest importance held.
-func (l *LRU) Victim() (Handle, bool) {
-	for s := uint32(firstSentinel); s < firstNode; s++ {
-		if n := l.prev[s]; n != s {
-			return Handle(n - firstNode), true
+func (l *lru) Victim() (Handle, bool) {
+	for _, node := range l.oldest {
+		if node >= firstNode {
+			return Handle(node - firstNode), true
 		}
 	}
 	return 0, false
 }
 
 // Evicted removes a block.
-func (l *LRU) Evicted(h Handle) { l.Forget(h) }
+func (l *lru) Evicted(h Handle) { l.Forget(h) }
 
 // Forget removes a block.
-func (l *LRU) Forget(h Handle) {
-	n := l.heldNode(h)
-	l.unlink(n)
-	l.prev[n], l.next[n] = 0, 0
+func (l *lru) Forget(h Handle) {
+	l.unlink(h)
+	l.prev[h], l.next[h] = 0, 0
 	l.held--
 }
 
-func (l *LRU) node(h Handle) uint32 {
-	if int(h) > l.max {
-		panic(fmt.Sprintf("evict: block %d in an LRU of %d", h, l.max))
+// neighbour is the node behind a block, 0 if no list holds it.
+func (l *lru) neighbour(h Handle) uint32 {
+	if int(h) >= len(l.next) {
+		panic(fmt.Sprintf("evict: block %d in an LRU of %d", h, len(l.next)-1))
 	}
-	return uint32(h) + firstNode
+	return l.next[h]
 }
 
-func (l *LRU) heldNode(h Handle) uint32 {
-	n := l.node(h)
-	if l.next[n] == 0 {
+// push links a block behind the end of its importance's list, the young side.
+func (l *lru) push(h Handle, importance uint8) {
+	level := min(importance, levels-1)
+	young := l.youngest[level]
+	l.prev[h], l.next[h] = firstEnd+uint32(level), young
+	l.youngest[level] = uint32(h) + firstNode
+	l.setPrev(young, uint32(h)+firstNode)
+}
+
+// unlink closes the list behind a block.
+func (l *lru) unlink(h Handle) {
+	next := l.neighbour(h)
+	if next == 0 {
 		panic(fmt.Sprintf("evict: block %d is not held", h))
 	}
-	return n
+	prev := l.prev[h]
+	l.setNext(prev, next)
+	l.setPrev(next, prev)
 }
 
-// push links a node behind its importance's sentinel, the young end.
-func (l *LRU) push(n uint32, importance uint8) {
-	s := firstSentinel + uint32(min(importance, levels-1))
-	young := l.next[s]
-	l.prev[n], l.next[n] = s, young
-	l.next[s], l.prev[young] = n, n
+func (l *lru) setPrev(node, prev uint32) {
+	if node < firstNode {
+		l.oldest[node-firstEnd] = prev
+	} else {
+		l.prev[node-firstNode] = prev
+	}
 }
 
-func (l *LRU) unlink(n uint32) {
-	prev, next := l.prev[n], l.next[n]
-	l.next[prev], l.prev[next] = next, prev
+func (l *lru) setNext(node, next uint32) {
+	if node < firstNode {
+		l.youngest[node-firstEnd] = next
+	} else {
+		l.next[node-firstNode] = next
+	}
 }

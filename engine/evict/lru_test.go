@@ -2,7 +2,11 @@ package evict
 
 import (
 	"fmt"
+	"math"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -29,67 +33,113 @@ func (m *naive) add(h Handle, importance uint8) {
 // order is every block in the order of eviction.
 func (m *naive) order() []Handle { return slices.Concat(m[0], m[1], m[2], m[3]) }
 
-func TestLRUAgainstSlices(t *testing.T) {
+func newLRUs(t fataler, most int) *lrus {
+	t.Helper()
+	f, err := NewLRU(most)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return f.(*lrus)
+}
+
+// TestLRUsAgainstSlices: several LRUs of one factory, which take each other's
+// handles over, do what slices do.
+func TestLRUsAgainstSlices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxBlocks := rapid.IntRange(0, 20).Draw(t, "max")
-		l := NewLRU(maxBlocks)
-		defer Free(l)
-		var m naive
+		f := newLRUs(t, maxBlocks)
+		defer f.Free()
+		all := make([]*lru, rapid.IntRange(1, 4).Draw(t, "lrus"))
+		for i := range all {
+			all[i] = f.New().(*lru)
+		}
+		models := make([]naive, len(all))
 		handle := rapid.Map(rapid.IntRange(0, maxBlocks), func(h int) Handle { return Handle(h) })
-		importance := rapid.Uint8Range(0, 5)
-		held := func(h Handle) bool { return slices.Contains(m.order(), h) }
+		which := rapid.IntRange(0, len(all)-1)
+		access := rapid.Map(rapid.Uint8Range(0, 5), func(i uint8) Access { return Access{Importance: i} })
+		// holder is the LRU that holds h, or -1.
+		holder := func(h Handle) int {
+			return slices.IndexFunc(models, func(m naive) bool { return slices.Contains(m.order(), h) })
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
-				h, a := handle.Draw(t, "h"), Access{Importance: importance.Draw(t, "importance")}
-				if held(h) {
-					mustPanic(t, "admit twice", func() { l.Admit(h, a) })
+				h, a, i := handle.Draw(t, "h"), access.Draw(t, "access"), which.Draw(t, "lru")
+				if holder(h) >= 0 {
+					mustPanic(t, "admit what one holds", func() { all[i].Admit(h, a) })
 					return
 				}
-				l.Admit(h, a)
-				m.add(h, a.Importance)
+				all[i].Admit(h, a)
+				models[i].add(h, a.Importance)
 			},
 			"touch": func(t *rapid.T) {
-				h, a := handle.Draw(t, "h"), Access{Importance: importance.Draw(t, "importance")}
-				if !m.remove(h) {
-					mustPanic(t, "touch not held", func() { l.Touch(h, a) })
+				h, a := handle.Draw(t, "h"), access.Draw(t, "access")
+				i := holder(h)
+				if i < 0 {
+					mustPanic(t, "touch what none holds", func() { all[0].Touch(h, a) })
 					return
 				}
-				l.Touch(h, a)
-				m.add(h, a.Importance)
+				all[i].Touch(h, a)
+				models[i].remove(h)
+				models[i].add(h, a.Importance)
 			},
 			"remove": func(t *rapid.T) {
 				h := handle.Draw(t, "h")
-				remove := l.Forget
+				i := holder(h)
+				remove := all[max(i, 0)].Forget
 				if rapid.Bool().Draw(t, "evicted") {
-					remove = l.Evicted
+					remove = all[max(i, 0)].Evicted
 				}
-				if !m.remove(h) {
-					mustPanic(t, "remove not held", func() { remove(h) })
+				if i < 0 {
+					mustPanic(t, "remove what none holds", func() { remove(h) })
 					return
 				}
 				remove(h)
+				models[i].remove(h)
 			},
 			"evict": func(t *rapid.T) {
-				if h, ok := l.Victim(); ok {
-					l.Evicted(h)
-					m.remove(h)
+				i := which.Draw(t, "lru")
+				if h, ok := all[i].Victim(); ok {
+					all[i].Evicted(h)
+					models[i].remove(h)
 				}
 			},
 			"drain": func(t *rapid.T) {
-				for _, want := range m.order() {
-					if got, ok := l.Victim(); !ok || got != want {
+				i := which.Draw(t, "lru")
+				for _, want := range models[i].order() {
+					if got, ok := all[i].Victim(); !ok || got != want {
 						t.Fatalf("victim %d %v, want %d", got, ok, want)
 					}
-					l.Evicted(want)
+					all[i].Evicted(want)
 				}
-				m = naive{}
+				models[i] = naive{}
 			},
-			"": func(t *rapid.T) { checkLRU(t, l.(*LRU), &m) },
+			"drop": func(t *rapid.T) { // as a namespace goes: its blocks in any order, then another LRU in its place
+				i := which.Draw(t, "lru")
+				for _, h := range rapid.Permutation(models[i].order()).Draw(t, "order") {
+					all[i].Forget(h)
+				}
+				all[i], models[i] = f.New().(*lru), naive{}
+			},
+			"": func(t *rapid.T) {
+				held := 0
+				for i, l := range all {
+					checkLRU(t, l, &models[i])
+					held += l.Len()
+				}
+				for h := range f.next {
+					if f.next[h] != 0 || f.prev[h] != 0 {
+						held--
+					}
+				}
+				if held != 0 {
+					t.Fatalf("%d more blocks held than linked", held)
+				}
+			},
 		})
 	})
 }
 
-func checkLRU(t *rapid.T, l *LRU, m *naive) {
+func checkLRU(t *rapid.T, l *lru, m *naive) {
 	want := m.order()
 	if l.Len() != len(want) {
 		t.Fatalf("Len %d, want %d", l.Len(), len(want))
@@ -99,13 +149,13 @@ func checkLRU(t *rapid.T, l *LRU, m *naive) {
 		t.Fatalf("victim %d %v, want order %v", got, ok, want)
 	}
 	var forth, back []Handle
-	for s := uint32(firstNode) - 1; s >= firstSentinel; s-- {
-		for n := l.next[s]; n != s; n = l.next[n] {
+	for i := levels - 1; i >= 0; i-- {
+		for n := l.youngest[i]; n >= firstNode; n = l.next[n-firstNode] {
 			back = append(back, Handle(n-firstNode))
 		}
 	}
-	for s := uint32(firstSentinel); s < firstNode; s++ {
-		for n := l.prev[s]; n != s; n = l.prev[n] {
+	for i := range levels {
+		for n := l.oldest[i]; n >= firstNode; n = l.prev[n-firstNode] {
 			forth = append(forth, Handle(n-firstNode))
 		}
 	}
@@ -117,8 +167,9 @@ func checkLRU(t *rapid.T, l *LRU, m *naive) {
 
 func TestTailFirstChainShrinksFromItsLeaf(t *testing.T) {
 	const depth = 10
-	l := NewLRU(2 * depth)
-	defer Free(l)
+	f := newLRUs(t, 2*depth)
+	defer f.Free()
+	l := f.New()
 	for round := range 2 {
 		for d := depth - 1; d >= 0; d-- { // leaf before its parent
 			if h := Handle(d + 1); round == 0 {
@@ -139,24 +190,70 @@ func TestTailFirstChainShrinksFromItsLeaf(t *testing.T) {
 
 func TestLRURefusesHandlesBeyondMax(t *testing.T) {
 	const maxBlocks = 100
-	l := NewLRU(maxBlocks)
-	defer Free(l)
+	f := newLRUs(t, maxBlocks)
+	defer f.Free()
+	l := f.New()
 	for h := Handle(0); h <= maxBlocks; h++ {
 		l.Admit(h, Access{})
 	}
 	mustPanic(t, "beyond max", func() { l.Admit(maxBlocks+1, Access{}) })
-	mustPanic(t, "negative max", func() { NewLRU(-1) })
-	mustPanic(t, "more than 32 bits", func() { NewLRU(lruMax + 1) })
+	mustPanic(t, "far beyond max", func() { l.Touch(math.MaxUint32, Access{}) })
+	for _, most := range []int{-1, lruMax + 1} {
+		if f, err := NewLRU(most); err == nil || f != nil {
+			t.Errorf("an LRU of %d blocks: %v, %v", most, f, err)
+		}
+	}
 }
 
-func TestLRUMemory(t *testing.T) {
-	const maxBlocks = 1_000_000
-	l := NewLRU(maxBlocks).(*LRU)
-	defer l.Free()
-	bytes := 4 * (len(l.prev) + len(l.next))
+// TestManyLRUsAreNoLarger: 128 LRUs whose handles lie scattered over the whole
+// range take no more memory than one.
+func TestManyLRUsAreNoLarger(t *testing.T) {
+	const maxBlocks, many = 1_000_000, 128
+	f := newLRUs(t, maxBlocks)
+	defer f.Free()
+	bytes := 4 * (len(f.prev) + len(f.next))
 	if perBlock := float64(bytes) / maxBlocks; perBlock > 8.01 {
 		t.Fatalf("%.3f bytes a block, want 8", perBlock)
 	}
+	before := residentBytes(t)
+	var all []Policy
+	for range many {
+		all = append(all, f.New())
+	}
+	for h := range Handle(maxBlocks) {
+		all[h%many].Admit(h, Access{})
+	}
+	// An array of its own for each would be a thousand million bytes.
+	if grown := residentBytes(t) - before; grown > 2*bytes+64<<20 {
+		t.Fatalf("%d bytes more are resident, the lists have %d", grown, bytes)
+	}
+	for i, l := range all {
+		if l.Len() != maxBlocks/many && l.Len() != maxBlocks/many+1 {
+			t.Fatalf("LRU %d holds %d blocks", i, l.Len())
+		}
+	}
+}
+
+// residentBytes is how much private memory of this process is resident.
+func residentBytes(t *testing.T) int {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "RssAnon:")
+	kib, _, ok := strings.Cut(strings.TrimSpace(rest), " kB")
+	n, err := strconv.Atoi(kib)
+	if !ok || err != nil {
+		t.Skip("the system does not tell: ", err)
+	}
+	return n << 10
+}
+
+func TestLRUAllocatesNothing(t *testing.T) {
+	f := newLRUs(t, 10)
+	defer f.Free()
+	l := f.New()
 	allocs := testing.AllocsPerRun(100, func() {
 		l.Admit(1, Access{})
 		l.Touch(1, Access{Importance: 2})
@@ -171,8 +268,9 @@ func TestLRUMemory(t *testing.T) {
 func BenchmarkLRUTouch(b *testing.B) {
 	for _, blocks := range []uint32{1 << 10, 1 << 20, 1 << 22} {
 		b.Run(fmt.Sprintf("blocks=%d", blocks), func(b *testing.B) {
-			l := NewLRU(int(blocks))
-			defer Free(l)
+			f := newLRUs(b, int(blocks))
+			defer f.Free()
+			l := f.New()
 			for h := range blocks {
 				l.Admit(Handle(h), Access{})
 			}

@@ -3,8 +3,9 @@
 // of them behind the same interface.
 package evict
 
-// Handle is the store's dense number of a block, below the maximum given to
-// the policy's constructor. Handles are reused after Forget or Evicted.
+// Handle is the store's dense number of a block, at most the maximum given to
+// the factory's constructor. One policy of a factory holds it at a time; after
+// Forget or Evicted any may be given it again.
 type Handle uint32
 
 // Access tells the policy what it may know about one put or touch.
@@ -19,10 +20,20 @@ type Access struct {
 	NowNS int64
 }
 
-// Policy orders the blocks of one namespace. The caller serialises all calls,
-// and applies chains tail first: a leaf is admitted or touched before its
-// parent, so that it ages before it. No call allocates per block once the
-// policy is built.
+// Factory makes the policies of one store. It owns all memory that grows with the
+// number of blocks, so that many namespaces need no more of it than one. The
+// caller serialises all calls of a factory and of its policies.
+type Factory interface {
+	// New makes a policy that holds nothing. It costs little, and its end
+	// nothing: a policy that holds no block is simply left to the garbage collector.
+	New() Policy
+	// Free gives the memory back; the factory and its policies are dead.
+	Free()
+}
+
+// Policy orders the blocks of one namespace. The caller applies chains tail
+// first: a leaf is admitted or touched before its parent, so that it ages before
+// it. No call allocates per block.
 type Policy interface {
 	Name() string
 	// Admit adds a block that was not held.

@@ -32,6 +32,7 @@ func specs() []spec {
 		{"scale", "Cost of an operation at ten times the blocks", (*bench).runScale},
 		{"reopen", "Reopening a store, against a bare scan of its index by Pebble", (*bench).runReopen},
 		{"resident", "Resident memory per indexed block", (*bench).runResident},
+		{"socket", "Reads through the daemon's socket, against the same store in process", (*bench).runSocket},
 		{"null", "Cost of an operation without a drive", (*bench).runNull},
 		{"replay", "Replay of a conversation trace", (*bench).runReplay},
 	}

@@ -156,3 +156,33 @@ func TestFollowEachOther(t *testing.T) {
 	r.clean(t, 0)
 	r.stop()
 }
+
+// TestImpatientFollower: a client that hangs up while it waits for its welcome leaves at
+// once, however long the connection before it takes to end.
+func TestImpatientFollower(t *testing.T) {
+	r := newSimRig(t).start()
+	good := r.dial()
+	ns, filled := open(t, good, "a"), newPool(t, good, 4)
+	filled.put(ns, 0, 4, client.Stored)
+	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 4 * time.Second})
+	first := r.rawDial()
+	welcome, err := wire.ParseWelcome(first.ask(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1}, nil))
+	must(t, err)
+	first.open("a")
+	region, _ := first.region(4 * blockBytes)
+	first.send(wire.TypeGet, first.get(region, 0, 4), nil)
+	eventually(t, "the read is under way", func() bool { return r.node.Stat().Drives[0].LoadBytes > 0 })
+	_ = first.socket.Close()
+	for range 20 {
+		next := r.rawDial()
+		next.send(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1, Instance: welcome.Instance, Connection: welcome.Connection}, nil)
+		_ = next.socket.Close()
+	}
+	eventually(t, "only the good one and the first are left", func() bool { return r.node.Stat().Connections <= 2 })
+	if r.node.Stat().Drives[0].LoadBytes == 0 {
+		t.Log("the read ended before the followers did; this run shows nothing")
+	}
+	good.Close()
+	r.disk.SetFaults(sim.Plan{})
+	r.stop()
+}

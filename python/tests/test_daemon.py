@@ -52,6 +52,48 @@ class Calls(DaemonTest):
             fill(self.region, i, content(key, BLOCK))
         return self.space.put(keys, self.region.rows(range(len(keys))), **options)
 
+    def test_worth(self) -> None:
+        keys = keys_of("w", 8)
+        self.put(keys)
+        self.assertEqual(self.space.match(keys, compute=10.0).prefix, 8)  # no drive is that slow
+        with self.assertRaises(ValueError):
+            self.space.match(keys, compute=-1.0)
+
+    def test_events(self) -> None:
+        events = self.space.events()
+        self.assertTrue(events.wait(PATIENCE))
+        keys = keys_of("e", 32)
+        have: set[bytes] = set()
+        last = 0
+
+        def follow(want: set[bytes]) -> None:
+            nonlocal last
+            while have != want:
+                event = events.get(PATIENCE)
+                self.assertIsNotNone(event)
+                self.assertGreater(event.sequence, last)
+                last = event.sequence
+                if event.kind.name == "STORED":
+                    have.update(event.keys)
+                elif event.kind.name == "REMOVED":
+                    have.difference_update(event.keys)
+                else:
+                    self.assertEqual(event.kind.name, "CLEARED")
+                    have.clear()
+
+        self.put(keys)
+        follow(set(keys))
+        self.space.delete(keys[:5])
+        follow(set(keys[5:]))
+        self.space.drop()
+        follow(set())
+        events.close()
+        self.put(keys[:2])
+        events = self.space.events(last + 1)
+        follow(set(keys[:2]))
+        self.daemon.stop()
+        self.assertEqual([event.kind.name for event in events], ["LOST"])
+
     def test_blocks(self) -> None:
         keys = keys_of("k", 32)
         self.assertEqual(set(self.put(keys, durable=True, depth=0).statuses), {STORED})

@@ -26,6 +26,4 @@ var (
 	ErrBounds = errors.New("arena: outside the region")
 	// ErrNotMemory: a descriptor is not of shared memory that can be written.
 	ErrNotMemory = errors.New("arena: not writable shared memory")
-	// ErrRegionGone: the client took memory of its region away.
-	ErrRegionGone = errors.New("arena: the client has shrunk the memory of its region")
 )

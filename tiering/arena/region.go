@@ -3,22 +3,20 @@ package arena
 import (
 	"fmt"
 	"sync"
-	"sync/atomic"
 )
 
 // Region is mapped memory that a client can write to as well. Its methods may be
 // called from many goroutines.
 //
 // Whoever moves bytes there holds the region from Acquire to Release; Close only
-// says that nobody may begin any more, and the last Release unmaps. Whoever
-// touches the bytes with the processor does so within Touch, because a client
-// can take its memory away. The kernel needs no such care: a system call on
-// memory that is gone answers EFAULT.
+// says that nobody may begin any more, and the last Release unmaps. A client can
+// take its memory away: whoever touches the bytes with the processor does so within
+// fault.Guard, as the engine does. A system call on memory that is gone answers
+// EFAULT by itself.
 type Region struct {
 	mem    []byte
 	unmap  func()
 	pinned registrations
-	gone   atomic.Bool
 
 	mu       sync.Mutex
 	inFlight int
@@ -34,12 +32,8 @@ func newRegion(mem []byte, unmap func()) *Region {
 func (r *Region) Bytes() int64 { return int64(len(r.mem)) }
 
 // Acquire begins a transfer, or a request of many: the memory stays mapped until
-// Release. It answers ErrClosed after Close, ErrRegionGone once a Touch has
-// found memory missing.
+// Release. It answers ErrClosed after Close.
 func (r *Region) Acquire() error {
-	if r.gone.Load() {
-		return ErrRegionGone
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

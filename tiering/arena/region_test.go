@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -162,117 +161,6 @@ func FuzzBounds(f *testing.F) {
 			b[0], b[len(b)-1] = 1, 1 // faults, if it is outside
 		}
 	})
-}
-
-// TestShrunkRegion: a client that takes its memory away gets an error, never a
-// crash, from wherever the bytes are touched.
-func TestShrunkRegion(t *testing.T) {
-	var sum byte
-	for name, touch := range map[string]func([]byte){
-		"read":  func(b []byte) { sum += b[len(b)-1] },
-		"write": func(b []byte) { b[len(b)-1] = 1 },
-		"copy from": func(b []byte) {
-			copy(make([]byte, len(b)), b) // memmove is assembly
-		},
-		"copy to": func(b []byte) { copy(b, make([]byte, len(b))) },
-		"clear":   func(b []byte) { clear(b) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := clientFile(t, 1<<20)
-			r := region(t, f, 1<<20)
-			if err := r.Acquire(); err != nil {
-				t.Fatal(err)
-			}
-			defer r.Release()
-			b, err := r.Slice(0, 1<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.Touch(func() { touch(b) }); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Truncate(4096); err != nil {
-				t.Fatal(err)
-			}
-			after := false
-			if err := r.Touch(func() { touch(b); after = true }); err != ErrRegionGone || after {
-				t.Fatalf("got %v, went on: %t", err, after)
-			}
-			if err := r.Touch(func() { t.Error("ran") }); err != ErrRegionGone {
-				t.Errorf("again: %v", err)
-			}
-			if err := r.Acquire(); err != ErrRegionGone {
-				t.Errorf("acquired: %v", err)
-			}
-			if _, err := unix.Pread(int(f.Fd()), b, 0); err != nil && !errors.Is(err, unix.EFAULT) {
-				t.Errorf("the kernel answers %v", err)
-			}
-		})
-	}
-	_ = sum
-}
-
-// TestOtherPanicsGoOn: Touch answers for its own region only.
-func TestOtherPanicsGoOn(t *testing.T) {
-	f, g := clientFile(t, 8192), clientFile(t, 8192)
-	r, other := region(t, f, 8192), region(t, g, 8192)
-	gone, err := other.Slice(0, 8192)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
-	var none *[4]byte
-	for name, f := range map[string]func(){
-		"a panic":          func() { panic("mine") },
-		"an index":         func() { _ = gone[len(gone):][0] },
-		"a nil pointer":    func() { none[1] = 2 },
-		"another's memory": func() { gone[0] = 1 },
-	} {
-		mustPanic(t, name, func() { _ = r.Touch(f) })
-	}
-	if err := r.Touch(func() {}); err != nil {
-		t.Errorf("gone: %v", err)
-	}
-	// Nested, each answers for its own.
-	inner := error(nil)
-	if err := r.Touch(func() { inner = other.Touch(func() { gone[0] = 1 }) }); err != nil || inner != ErrRegionGone {
-		t.Errorf("%v, %v", err, inner)
-	}
-	third := region(t, clientFile(t, 4096), 4096)
-	if err := f.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
-	b, _ := r.Slice(0, 1)
-	if err := r.Touch(func() { inner = third.Touch(func() { b[0] = 1 }) }); err != ErrRegionGone {
-		t.Errorf("through a touch of another: %v", err)
-	}
-}
-
-// TestManyGoroutinesFault: each goroutine has a guard of its own.
-func TestManyGoroutinesFault(t *testing.T) {
-	f := clientFile(t, 1<<20)
-	r := region(t, f, 1<<20)
-	b, _ := r.Slice(0, 1<<20)
-	var group sync.WaitGroup
-	start := make(chan struct{})
-	for range 8 {
-		group.Go(func() {
-			<-start
-			for r.Touch(func() {
-				for i := 0; i < len(b); i += 4096 {
-					b[i]++
-				}
-			}) == nil {
-			}
-		})
-	}
-	close(start)
-	if err := f.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
-	group.Wait()
 }
 
 func TestUnmappedAfterTheLastTransfer(t *testing.T) {

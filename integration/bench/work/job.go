@@ -28,6 +28,10 @@ const (
 	Scan      = "scan"       // read the entries of a store's index with Pebble alone
 	Cost      = "cost"       // CPU time of get, put and match
 	Prove     = "prove"      // CPU time of hashing blocks just read
+	Mounted   = "mounted"    // get blocks of a store that a daemon in another process serves
+
+	// ServeStore is that daemon: it has no sample, and ends with its input.
+	ServeStore = "serve-store"
 )
 
 // The values of Job.Cache.
@@ -56,10 +60,12 @@ type Job struct {
 	Depth         int   // calls at once
 	Batch         int   // Transfer: blocks of one get; 0 is 1
 	SmallPages    bool  // Transfer: memory of 4 KiB pages, not registered
+	SharedPages   bool  // Transfer: memory as a client shares it: a memfd's pages, registered
 	Runtime       time.Duration
 	Seed          uint64
 	ReadShare     float64 // Transfer: share of gets; the others put new blocks
 	Cache         string  // ReadFiles
+	Socket        string  // ServeStore
 }
 
 // Sample is what one run measured. Latencies are of reads, or of writes where
@@ -80,6 +86,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var j Job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return fmt.Errorf("job: %w", err)
+	}
+	if j.Work == ServeStore {
+		return j.serve(in, out)
 	}
 	if err := enterCgroup(j.Cgroup); err != nil {
 		return err
@@ -138,6 +147,8 @@ func (j *Job) do(ctx context.Context) (Sample, error) {
 		return j.cost(ctx)
 	case Prove:
 		return j.prove(ctx)
+	case Mounted:
+		return j.mounted(ctx)
 	}
 	return Sample{}, errors.New("no such work")
 }
@@ -154,7 +165,7 @@ func (j *Job) open() (*engine.Store, *engine.Namespace, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ns, err := s.Namespace(engine.Descriptor{Name: "bench", BlockBytes: j.BlockBytes})
+	ns, err := s.Namespace(j.descriptor())
 	if err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}
@@ -169,4 +180,8 @@ func enterCgroup(folder string) error {
 		return nil
 	}
 	return os.WriteFile(folder+"/cgroup.procs", fmt.Append(nil, os.Getpid()), 0)
+}
+
+func (j *Job) descriptor() engine.Descriptor {
+	return engine.Descriptor{Name: "bench", BlockBytes: j.BlockBytes}
 }

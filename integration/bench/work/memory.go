@@ -19,14 +19,14 @@ func (j *Job) buffers(s *engine.Store, n int) (all [][]byte, free func(), err er
 		}
 		return all, func() {}, nil
 	}
-	arena, err := offheap.Make[byte](max(n*j.BlockBytes, hugePageBytes))
+	mem, unmap, err := j.pages(max(n*j.BlockBytes, hugePageBytes))
 	if err != nil {
 		return nil, nil, err
 	}
-	clear(arena.Slice()) // the pages are there before they are pinned
+	clear(mem) // the pages are there before they are pinned
 	release := func() {}
 	if s != nil {
-		release, err = s.RegisterMemory(arena.Slice())
+		release, err = s.RegisterMemory(mem)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		release = func() {}
@@ -34,7 +34,19 @@ func (j *Job) buffers(s *engine.Store, n int) (all [][]byte, free func(), err er
 		return nil, nil, err
 	}
 	for i := range all {
-		all[i] = arena.Slice()[i*j.BlockBytes:][:j.BlockBytes:j.BlockBytes]
+		all[i] = mem[i*j.BlockBytes:][:j.BlockBytes:j.BlockBytes]
 	}
-	return all, func() { release(); arena.Free() }, nil
+	return all, func() { release(); unmap() }, nil
+}
+
+// pages is memory of its own, on huge pages, or with SharedPages that of a memfd.
+func (j *Job) pages(nBytes int) (mem []byte, unmap func(), err error) {
+	if j.SharedPages {
+		return sharedPages(nBytes)
+	}
+	arena, err := offheap.Make[byte](nBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	return arena.Slice(), arena.Free, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,22 @@ func cpuSeconds() float64 {
 		panic(err) // cannot fail with these arguments
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// processSeconds is the CPU time of another process so far; 0 if it is gone. The
+// kernel counts it in hundredths of a second.
+func processSeconds(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(fields[11], 64)
+	system, _ := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / 100
 }
 
 // threadSeconds is the CPU time of this thread so far.
@@ -60,4 +77,18 @@ func residentBytes() (float64, error) {
 		total += kib * 1024
 	}
 	return total, nil
+}
+
+// sharedPages maps a memfd, as the memory of a client is.
+func sharedPages(nBytes int) (mem []byte, unmap func(), err error) {
+	fd, err := unix.MemfdCreate("bench", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, int64(nBytes)); err != nil {
+		return nil, nil, err
+	}
+	mem, err = unix.Mmap(fd, 0, nBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return mem, func() { _ = unix.Munmap(mem) }, err
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 
 from . import DEFAULT_SOCKET, Client
@@ -15,7 +16,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m spillway", description=__doc__)
     parser.add_argument("command", choices=("ping", "stats"))
     parser.add_argument("--socket", default=DEFAULT_SOCKET, help="default %(default)s")
-    parser.add_argument("--token", default="", help="what the daemon wants to see")
+    parser.add_argument(
+        "--token",
+        default=os.environ.get("SPILLWAY_TOKEN", ""),
+        help="what the daemon wants to see; better in the variable SPILLWAY_TOKEN",
+    )
     parser.add_argument(
         "--timeout", type=float, default=5.0, help="seconds to wait for the daemon, default 5"
     )

@@ -73,9 +73,15 @@ class Namespace:
         self._link = link
 
     async def match(
-        self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
+        self,
+        keys: Sequence[Buffer],
+        *,
+        group: int = 0,
+        lease: float = 0.0,
+        trailing: int = 0,
+        compute: float = 0.0,
     ) -> MatchResult:
-        pending = self.sync.submit_match(keys, group=group, lease=lease, trailing=trailing)
+        pending = self.sync.submit_match(keys, group=group, lease=lease, trailing=trailing, compute=compute)
         return await self._wait(pending, MatchResult(len(keys)))
 
     async def locate(self, keys: Sequence[Buffer], *, group: int = 0) -> list[int]:

@@ -63,4 +63,8 @@ def _read_welcome(sock: socket.socket, splitter: frames.Splitter, until: float) 
 def _set_timeout(sock: socket.socket, option: int, seconds: float) -> None:
     """The kernel's own timeout: the socket stays blocking, one call one system call."""
     whole = int(seconds)
-    sock.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", whole, max(int((seconds - whole) * 1e6), int(seconds > 0))))
+    sock.setsockopt(
+        socket.SOL_SOCKET,
+        option,
+        struct.pack("ll", whole, max(int((seconds - whole) * 1e6), int(seconds > 0))),
+    )

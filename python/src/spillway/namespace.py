@@ -52,28 +52,43 @@ class Namespace:
     # Asking.
 
     def submit_match(
-        self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
+        self,
+        keys: Sequence[Buffer],
+        *,
+        group: int = 0,
+        lease: float = 0.0,
+        trailing: int = 0,
+        compute: float = 0.0,
     ) -> Pending[MatchResult]:
         """As match, without waiting."""
         packed = Keys(keys)
         check_numbers(group=group, trailing=trailing)
         lease_ms = scaled(lease, 1e3, "lease")
+        compute_us = scaled(compute, 1e6, "compute")
         parts = plan(self._link, self, packed)
         whole = Matching(packed.count, trailing, len(parts))
         pending = Pending(len(parts), whole.result)
         for session, handle, start, stop in parts:
             complain = complaint(self._link, self, session, Type.MATCH)
             call = Call(pending, whole.part(start, stop, session, lease), complain)
-            head = wire.match(handle, group, lease_ms, trailing)
+            head = wire.match(handle, group, lease_ms, trailing, compute_us)
             session.request(Type.MATCH, [head, packed.encode(start, stop)], call)
         return pending
 
     def match(
-        self, keys: Sequence[Buffer], *, group: int = 0, lease: float = 0.0, trailing: int = 0
+        self,
+        keys: Sequence[Buffer],
+        *,
+        group: int = 0,
+        lease: float = 0.0,
+        trailing: int = 0,
+        compute: float = 0.0,
     ) -> MatchResult:
         """Which keys are present. lease, in seconds, asks that they stay so long;
-        trailing, how many of the last keys are wanted present (hybrid models)."""
-        pending = self.submit_match(keys, group=group, lease=lease, trailing=trailing)
+        trailing, how many of the last keys are wanted present (hybrid models); compute,
+        the seconds that computing one block takes: a prefix that would not load quicker
+        than that, as the drives are now, is answered as absent."""
+        pending = self.submit_match(keys, group=group, lease=lease, trailing=trailing, compute=compute)
         return self._wait(pending, MatchResult(len(keys)))
 
     def submit_locate(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[bytearray]:

@@ -175,9 +175,9 @@ def register_region(flags: int, length: int) -> bytes:
     return struct.pack("<IQ", flags, length)
 
 
-def match(namespace: int, group: int, lease_ms: int, trailing: int) -> bytes:
+def match(namespace: int, group: int, lease_ms: int, trailing: int, compute_us: int = 0) -> bytes:
     """What stands before the keys."""
-    return struct.pack("<IIIII", namespace, group, 0, lease_ms, trailing)
+    return struct.pack("<IIIII", namespace, group, compute_us, lease_ms, trailing)
 
 
 def get(namespace: int, group: int, flags: int, deadline_us: int) -> bytes:

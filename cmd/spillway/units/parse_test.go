@@ -1,4 +1,4 @@
-package main
+package units_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/spillway-kv/spillway/cmd/spillway/units"
 )
 
-func TestParseSize(t *testing.T) {
+func TestParseBytes(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want int64 // -1: an error
@@ -19,9 +19,9 @@ func TestParseSize(t *testing.T) {
 		{"4  KiB", -1}, {" 4KiB", -1}, {"4KiB ", -1}, {"4Kib/s", -1}, {"0x10", -1}, {"1e3", -1}, {"+1", -1}, {"1/2", -1}, {"1_000", -1},
 		{"NaN", -1}, {"Inf", -1}, {"4Kib", 4096}, {"99999999999999999999999999999999999999999999", -1},
 	} {
-		got, err := parseSize(c.text)
+		got, err := units.ParseBytes(c.text)
 		if (c.want < 0) != (err != nil) || err == nil && got != c.want {
-			t.Errorf("parseSize(%q) = %d, %v; want %d", c.text, got, err, c.want)
+			t.Errorf("ParseBytes(%q) = %d, %v; want %d", c.text, got, err, c.want)
 		}
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 2 << 30: "2 GiB", 1<<63 - 1: "8 EiB"} {

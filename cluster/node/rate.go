@@ -1,0 +1,42 @@
+package node
+
+import "time"
+
+// rate measures how fast a drive takes transfers of a class: bytes over the time in
+// which some were running, older ones counting less.
+type rate struct {
+	since   time.Time // of the newest end or beginning
+	bytes   float64
+	seconds float64
+}
+
+const (
+	// rateMemory is after how many seconds of work a measurement counts half.
+	rateMemory = 5
+	// rateBytesMin is how much must have been moved before the rate means something.
+	rateBytesMin = 16 << 20
+	// rateFresh is for how long a rate says whether a load is worth its time: a
+	// drive that was slow is tried again.
+	rateFresh = time.Second
+)
+
+func (r *rate) began(now time.Time) { r.since = now }
+
+// ended counts bytes whose transfer has ended.
+func (r *rate) ended(now time.Time, bytes int64) {
+	r.bytes += float64(bytes)
+	r.seconds += now.Sub(r.since).Seconds()
+	r.since = now
+	if r.seconds > 2*rateMemory {
+		r.bytes, r.seconds = r.bytes/2, r.seconds/2
+	}
+}
+
+// timeFor is how long so many bytes take at the measured rate; 0 while it is not
+// known.
+func (r *rate) timeFor(bytes int64) time.Duration {
+	if r.bytes < rateBytesMin || r.seconds <= 0 {
+		return 0
+	}
+	return time.Duration(float64(bytes) / r.bytes * r.seconds * float64(time.Second))
+}

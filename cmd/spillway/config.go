@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/config"
+)
+
+type configCmd struct {
+	Check configCheckCmd `cmd:"" help:"Say whether a daemon could start with a configuration; touches no store."`
+	Show  configShowCmd  `cmd:"" help:"Show every setting with its effective value; tokens are hidden."`
+}
+
+type configCheckCmd struct {
+	File string `arg:"" complete:"file" help:"The configuration."`
+}
+
+func (c *configCheckCmd) run(_ context.Context, st *state) error {
+	f, err := config.Load(c.File)
+	if err != nil {
+		return err
+	}
+	if err := f.Check(); err != nil {
+		return inFile(c.File, err)
+	}
+	_, err = fmt.Fprintf(st.stdout, "%s: ok, %d stores, %d namespaces\n", c.File, len(f.Stores), len(f.Namespaces))
+	return err
+}
+
+// inFile names the file that a check of the whole is about.
+func inFile(path string, err error) error {
+	if wrong, ok := err.(*config.Error); ok && wrong.File == "" {
+		return &config.Error{File: path, Text: wrong.Text}
+	}
+	return err
+}
+
+type configShowCmd struct {
+	jsonFlag
+	File string `arg:"" optional:"" complete:"file" help:"The configuration; without one the defaults are shown."`
+}
+
+// configReport is the JSON of a configuration.
+type configReport struct {
+	Type   string         `json:"type"`   // config
+	Config map[string]any `json:"config"` // tables and keys as in the file, docs/configuration.md
+}
+
+func (*configShowCmd) reports() []any { return []any{configReport{}} }
+
+func (c *configShowCmd) run(_ context.Context, st *state) error {
+	f, err := config.Parse("", nil)
+	if c.File != "" {
+		f, err = config.Load(c.File)
+	} else if err == nil {
+		f.Stores = []config.Store{config.NewStore("")} // so that its defaults show
+	}
+	if err != nil {
+		return err
+	}
+	text, err := f.TOML()
+	if err != nil {
+		return err
+	}
+	if !c.JSON {
+		_, err = st.stdout.Write(text)
+		return err
+	}
+	// By way of the TOML: the same values, written the same.
+	r := configReport{Type: "config"}
+	if err := toml.Unmarshal(text, &r.Config); err != nil {
+		return err
+	}
+	return printJSON(st.stdout, r)
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cmd/spillway/admin"
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
+	"github.com/spillway-kv/spillway/fio"
+)
+
+// clientsShown bounds the table of clients.
+const clientsShown = 20
+
+// printTop writes the tables. Without an earlier state of the same daemon they show
+// counts since its start, with one what happened since, per second.
+func printTop(w io.Writer, before, now *admin.State) error {
+	if before == nil || before.Instance != now.Instance || now.UptimeMS <= before.UptimeMS {
+		before = nil
+	}
+	for _, part := range [][][]string{topHead(before, now), topStores(before, now), topSpaces(before, now), topClients(now)} {
+		if len(part) == 0 {
+			continue
+		}
+		if err := table(w, part); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count shows a counter: since the start, or its rate.
+func count(before, now *admin.State, was, is uint64, show func(float64) string) string {
+	if before == nil {
+		return show(float64(is))
+	}
+	return show(float64(is-min(was, is))/(float64(now.UptimeMS-before.UptimeMS)/1000)) + "/s"
+}
+
+func plain(v float64) string { return fmt.Sprintf("%.4g", v) }
+
+func sized(v float64) string { return units.Bytes(int64(v)) }
+
+func topHead(before, now *admin.State) [][]string {
+	var was node.Stat
+	if before != nil {
+		was = before.Stat
+	}
+	state := "ready"
+	if !now.Ready {
+		state = "not ready"
+	}
+	rows := [][]string{
+		{now.Server, state, "up " + (time.Duration(now.UptimeMS) * time.Millisecond).Round(time.Second).String(), fmt.Sprintf("%d clients", now.Connections),
+			"requests " + count(before, now, was.Requests, now.Requests, plain), fmt.Sprintf("refused %d, limited %d, malformed %d", now.Refused, now.Limited, now.Malformed)},
+	}
+	r := now.Recent
+	reads := []string{"block reads", "last minute", fmt.Sprintf("%d blocks", r.Reads), "P50 " + fio.FormatNS(r.P50NS), "P99 " + fio.FormatNS(r.P99NS), "max " + fio.FormatNS(r.MaxNS)}
+	rows = append(rows, reads)
+	if g := now.Gate; g != nil && g.BudgetNS > 0 {
+		rows = append(rows, []string{"budget " + fio.FormatNS(g.BudgetNS), g.Verdict, "saved about", fmt.Sprintf("%.4g GPU s", g.SavedSeconds), fmt.Sprintf("%d tokens", g.SavedTokens), ""})
+	}
+	for _, dir := range now.Missing {
+		rows = append(rows, []string{"store " + dir, "not open"})
+	}
+	if now.StoringNothing {
+		rows = append(rows, []string{"STORING NOTHING", "every put of the last minute was dropped"})
+	}
+	return rows
+}
+
+func topStores(before, now *admin.State) [][]string {
+	rows := [][]string{{"STORE", "HEALTH", "USED", "CAPACITY", "BLOCKS", "READ", "WRITTEN", "EVICTED", "TORN", "LOST", "ERRORS", "WAITING", "PUT QUEUE"}}
+	for i := range now.Stores {
+		s, d := &now.Stores[i], &now.Drives[i]
+		was := s.Counters
+		if before != nil && i < len(before.Stores) {
+			was = before.Stores[i].Counters
+		}
+		health := s.Health
+		if !s.DirectIO {
+			health += ", buffered"
+		}
+		rows = append(rows, []string{s.Dir, health, units.Bytes(s.UsedBytes), units.Bytes(s.CapacityBytes), fmt.Sprint(s.Blocks),
+			count(before, now, was.ReadBytes, s.Counters.ReadBytes, sized), count(before, now, was.WrittenBytes, s.Counters.WrittenBytes, sized),
+			count(before, now, was.Evicted, s.Counters.Evicted, plain), fmt.Sprint(s.Counters.TornBlocks), fmt.Sprint(s.Counters.LostBlocks),
+			fmt.Sprint(s.Counters.ReadErrors + s.Counters.WriteErrors), fmt.Sprintf("%d+%d", d.LoadsWaiting, d.StoresWaiting),
+			units.Bytes(d.AdmittedBytes) + " of " + units.Bytes(d.AdmittedMaxBytes)})
+	}
+	return rows
+}
+
+func topSpaces(before, now *admin.State) [][]string {
+	rows := [][]string{{"NAMESPACE", "ID", "BLOCK", "BLOCKS", "SLOTS", "HIT", "PREFIX HIT", "MISS", "LATE", "BUSY", "STORED", "PRESENT", "DROPPED"}}
+	earlier := map[string]node.SpaceStat{}
+	if before != nil {
+		for _, s := range before.Spaces {
+			earlier[s.ID] = s
+		}
+	}
+	for _, s := range now.Spaces {
+		was := earlier[s.ID]
+		n := func(was, is uint64) string { return count(before, now, was, is, plain) }
+		rows = append(rows, []string{s.Name, fmt.Sprintf("%.12s", s.ID), units.Bytes(int64(s.BlockBytes)), fmt.Sprint(s.Blocks), fmt.Sprint(s.Slots),
+			n(was.Hits, s.Hits), n(was.PrefixHits, s.PrefixHits), n(was.Misses, s.Misses), n(was.Late, s.Late), n(was.Busy, s.Busy),
+			n(was.Stored, s.Stored), n(was.Present, s.Present), n(was.Dropped, s.Dropped)})
+	}
+	return rows
+}
+
+func topClients(now *admin.State) [][]string {
+	rows := [][]string{{"CLIENT", "NAME", "PID", "UID", "AGE", "REGIONS", "MEMORY", "LEASES", "IN FLIGHT"}}
+	for i, c := range now.Clients {
+		if i == clientsShown {
+			rows = append(rows, []string{fmt.Sprintf("and %d more", len(now.Clients)-i)})
+			break
+		}
+		rows = append(rows, []string{fmt.Sprint(c.Number), c.Name, fmt.Sprint(c.Peer.PID), fmt.Sprint(c.Peer.UID),
+			(time.Duration(c.SinceMS) * time.Millisecond).Round(time.Second).String(), fmt.Sprint(c.Regions), units.Bytes(c.RegionBytes), fmt.Sprint(c.Leases), fmt.Sprint(c.Requests)})
+	}
+	return rows
+}
