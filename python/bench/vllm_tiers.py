@@ -53,13 +53,14 @@ def run_round(args: argparse.Namespace) -> Dict[str, float]:
     else:
         tier = {"type": "fs", "root_dir": str(directory / "files")}
     try:
-        return measure(tier, directory, args)
+        return measure(tier, directory, args, running.process.pid if running else 0)
     finally:
         if running:
             running.close()
 
 
-def measure(tier: Dict[str, Any], directory: Path, args: argparse.Namespace) -> Dict[str, float]:
+def measure(tier: Dict[str, Any], directory: Path, args: argparse.Namespace, daemon: int) -> Dict[str, float]:
+    """daemon is its process, 0 for none."""
     from scheduler import Engine, keys
 
     row = args.row_kib << 10
@@ -69,21 +70,36 @@ def measure(tier: Dict[str, Any], directory: Path, args: argparse.Namespace) -> 
     engine.use(keys("the first request opens the namespace", 1))
     engine.settle()
     figures: Dict[str, float] = {}
+    began = cpu_seconds(daemon)
     stored = [store_step(engine, batch) for batch in prompts]
     nbytes = REQUESTS * BLOCKS * row
     figures["store MB/s"] = nbytes * len(stored) / sum(stored) / 1e6
+    figures["store, CPU s/GB"] = (cpu_seconds(daemon) - began) / (nbytes * len(stored) / 1e9)
     for mode in ("idle", "busy"):
         with busy(mode == "busy"):
             found = [lookup_time(engine, [k for r in batch for k in r][:LOOKUP_KEYS]) for batch in
                      (prompts[i % steps] for i in range(LOOKUPS))]  # fmt: skip
             missed = [lookup_time(engine, keys(f"absent {i}", LOOKUP_KEYS)) for i in range(LOOKUPS)]
+            began = cpu_seconds(daemon)
             loaded = [load_step(engine, batch) for batch in prompts]
+            used = cpu_seconds(daemon) - began
         figures[f"lookup of {LOOKUP_KEYS} found, ms, {mode}"] = 1e3 * statistics.median(found)
         figures[f"lookup of {LOOKUP_KEYS} absent, ms, {mode}"] = 1e3 * statistics.median(missed)
         figures[f"load MB/s, {mode}"] = nbytes * len(loaded) / sum(loaded) / 1e6
+        if mode == "idle":  # checking and filling included, alike for both
+            figures["load, CPU s/GB"] = used / (nbytes * len(loaded) / 1e9)
     figures.update(at_capacity(engine, directory, args, row))
     engine.close()
     return figures
+
+
+def cpu_seconds(daemon: int) -> float:
+    """Of this process and the daemon."""
+    seconds = time.process_time()
+    if daemon:
+        fields = Path(f"/proc/{daemon}/stat").read_text().rsplit(")", 1)[1].split()
+        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def store_step(engine: Any, batch: List[List[bytes]]) -> float:
@@ -145,14 +161,18 @@ def at_capacity(engine: Any, directory: Path, args: argparse.Namespace, row: int
     for i in range(rounds):
         engine.use(keys(f"capacity {i}", BLOCKS))
         engine.settle()
+    late = [
+        store_step(engine, [keys(f"late {step} {r}", BLOCKS) for r in range(REQUESTS)]) for step in range(4)
+    ]
     used = sum(file.stat().st_blocks * 512 for file in directory.rglob("*") if file.is_file())
     engine.forget()
-    newest = sum(engine.use(keys(f"capacity {i}", BLOCKS)) for i in range(rounds - 4, rounds))
+    newest = sum(engine.use(keys(f"late 3 {r}", BLOCKS)) for r in range(REQUESTS))
     engine.settle()
     engine.forget()
     return {
         "disk used of capacity, %": 100 * used / (args.capacity_mib << 20),
-        "newest found at capacity, %": 100 * newest / (4 * BLOCKS),
+        "store MB/s, at capacity": 4 * REQUESTS * BLOCKS * row / sum(late) / 1e6,
+        "newest found at capacity, %": 100 * newest / (REQUESTS * BLOCKS),
         "wrong blocks served after damage": damaged(
             engine, directory, keys(f"capacity {rounds - 1}", 1)[0], row
         ),
