@@ -8,8 +8,9 @@
 // A pool that is not there costs misses and nothing else: while the daemon is away,
 // Match finds nothing, Get answers Miss, Put answers Dropped, all at once, and the
 // client connects again in the background. Namespaces and regions are then opened
-// again by themselves. Data calls return no errors; a mistake of the caller (a wrong
-// length, a place outside its region) panics.
+// again by themselves. Data calls (Match, Get, Put, Touch) return no errors; a mistake of
+// the caller (a wrong length, a place outside its region) panics. What must be known to
+// have happened (Delete, Drop, a first Namespace, Subscribe, Stats) returns one.
 //
 // All methods may be called from many goroutines.
 package client

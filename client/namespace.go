@@ -22,29 +22,44 @@ type Namespace struct {
 
 // Namespace opens the namespace of a descriptor: anything that encoding/json makes
 // a descriptor of (engine.Descriptor, a map, json.RawMessage). The first time it
-// needs the daemon; after that the namespace is opened again by itself.
+// needs the daemon, and waits for it while ctx lasts; after that the namespace is
+// opened again by itself.
 func (c *Client) Namespace(ctx context.Context, descriptor any, token string) (*Namespace, error) {
 	raw, err := json.Marshal(descriptor)
 	if err != nil {
 		return nil, fmt.Errorf("descriptor: %w", err)
 	}
+	ns := &Namespace{c: c, descriptor: raw, token: token}
+	for err = errLost; errors.Is(err, errLost); {
+		if err := c.Await(ctx); err != nil {
+			return nil, err
+		}
+		err = c.openFirst(ctx, ns)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ns, nil
+}
+
+// openFirst opens a namespace on the connection there is, and keeps it for those to come.
+func (c *Client) openFirst(ctx context.Context, ns *Namespace) error {
 	c.opening.Lock()
 	defer c.opening.Unlock()
 	l := c.current()
 	if l == nil {
-		return nil, c.notConnected()
+		return errLost
 	}
-	ns := &Namespace{c: c, descriptor: raw, token: token}
 	if err := l.openNamespace(ctx, ns); err != nil {
-		return nil, err
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, ErrClosed
+		return ErrClosed
 	}
 	c.spaces = append(c.spaces, ns)
-	return ns, nil
+	return nil
 }
 
 // BlockBytes is the size of every block.

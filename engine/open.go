@@ -147,6 +147,9 @@ func (s *Store) open(indexFS vfs.FS, indexDir string) error {
 		s.addNamespaceLocked(ns) // nobody else is here yet
 	}
 	if s.resized { // not before: a capacity that is refused must leave no trace
+		if before := s.capacityBefore; s.file.CapacityBytes < before {
+			s.log.Warn("the capacity was lowered: the coldest blocks beyond it go", "before_bytes", before, "capacity_bytes", s.file.CapacityBytes)
+		}
 		if err := writeStoreFile(s.dev, &s.file); err != nil {
 			return err
 		}
@@ -196,6 +199,7 @@ func (s *Store) openStoreFile() error {
 		}
 	}
 	if capacity != 0 && capacity != f.CapacityBytes {
+		s.capacityBefore = f.CapacityBytes
 		f.CapacityBytes = capacity
 		l := layout{capacityBytes: capacity, segmentBytes: f.SegmentBytes, logFileBytes: f.LogFileBytes}
 		if err := l.check(); err != nil {

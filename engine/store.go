@@ -63,7 +63,8 @@ type Store struct {
 	// loaded: Open is through, and transfers of blocks may begin.
 	loaded atomic.Bool
 	// resized: this open changes the capacity. Used by Open alone.
-	resized bool
+	resized        bool
+	capacityBefore int64 // with resized
 
 	mu          sync.Mutex
 	closing     bool

@@ -136,7 +136,7 @@ func tokenOf(of string, token Secret, file string) (string, error) {
 	}
 	text, err := readFile(file)
 	if err != nil {
-		return "", fmt.Errorf("token of %s: %w", of, err)
+		return "", &Error{File: file, Text: fmt.Sprintf("the token of %s cannot be read: %v", of, err)}
 	}
 	read := strings.TrimSpace(string(text))
 	if read == "" {
