@@ -253,6 +253,9 @@ func (f *flips) all(n, every int) {
 // by a check unless it is one that holds nothing; the store opens nevertheless,
 // or refuses as damaged, and answers nothing wrong.
 func TestEveryFlip(t *testing.T) {
+	if raced && testing.Short() {
+		t.Skip("under the race detector in the long form only")
+	}
 	n := 50
 	if testing.Short() {
 		n = 5

@@ -243,6 +243,9 @@ func TestLongQueueIsNoSickness(t *testing.T) {
 // TestLargeBlocksAreNoSickness: blocks a hundred times as large take a hundred
 // times as long.
 func TestLargeBlocksAreNoSickness(t *testing.T) {
+	if raced && testing.Short() {
+		t.Skip("under the race detector in the long form only")
+	}
 	bubble(t, func(t *testing.T) {
 		const large = 16 << 20
 		r := newRig(t, sim.Config{MinLatency: time.Millisecond, MaxLatency: 2 * time.Millisecond})
