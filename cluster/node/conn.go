@@ -182,6 +182,9 @@ func (c *conn) handshake() error {
 	}
 	_ = c.socket.SetReadDeadline(time.Time{})
 	if err := c.replace(&hello); err != nil {
+		if errors.Is(err, errDenied) {
+			c.fail(h.Request, wire.CodeDenied, "the connection that this one is to follow is another user's", "connect again when it has ended")
+		}
 		return err
 	}
 	c.answer(h.Request, wire.TypeHello, &wire.Welcome{Version: wire.Version, Instance: c.node.instance, Connection: c.number, Limits: o.limits(), Server: o.Server})
@@ -190,7 +193,7 @@ func (c *conn) handshake() error {
 }
 
 // replace ends the connection that this one follows, and waits until nothing of
-// it touches memory any more. One of another user it only waits for.
+// it touches memory any more. One of another user is none of its business.
 func (c *conn) replace(hello *wire.Hello) error {
 	if hello.Instance != c.node.instance {
 		return nil
@@ -202,9 +205,10 @@ func (c *conn) replace(hello *wire.Hello) error {
 	before.mu.Lock()
 	same := before.peer.UID == c.peer.UID
 	before.mu.Unlock()
-	if same {
-		before.end(errReplaced)
+	if !same {
+		return errDenied
 	}
+	before.end(errReplaced)
 	look := time.NewTicker(hangUpTime)
 	defer look.Stop()
 	for {

@@ -18,9 +18,9 @@ import (
 // daemons the second is refused at once, also while the first starts or stops, and
 // cannot take the first one's socket away.
 type Reservation struct {
-	path    string
-	lock    *os.File
-	ourSock bool // the socket at path is ours
+	path string
+	lock *os.File
+	sock fs.FileInfo // the socket we made; nil for none
 }
 
 // SocketError says why a socket could not be made at a path.
@@ -53,7 +53,7 @@ func Reserve(path string) (*Reservation, error) {
 	if err != nil {
 		return nil, &SocketError{path, "cannot make its lock file", "make the folder, or give another path", err}
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(lock); err != nil {
 		defer lock.Close()
 		problem := "cannot be locked"
 		if errors.Is(err, unix.EWOULDBLOCK) {
@@ -69,6 +69,19 @@ func Reserve(path string) (*Reservation, error) {
 		_, _ = fmt.Fprintf(lock, "%d\n", os.Getpid()) // for holder: nothing depends on it
 	}
 	return &Reservation{path: path, lock: lock}, nil
+}
+
+// lockGrace is for how long a lock is tried: that of a killed daemon goes when the
+// system has put its memory away.
+const lockGrace = time.Second
+
+func flock(lock *os.File) (err error) {
+	for end := time.Now().Add(lockGrace); ; time.Sleep(10 * time.Millisecond) {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 const newSuffix = ".new"
@@ -111,17 +124,18 @@ func (r *Reservation) Listen(mode fs.FileMode, group int) (*net.UnixListener, er
 		_ = os.Remove(temp)
 		return nil, &SocketError{r.path, "cannot make it", "check who owns the folder, and that the daemon may give files to the group", err}
 	}
-	r.ourSock = true
+	r.sock, _ = os.Lstat(r.path) // without it nothing is removed
 	return l, nil
 }
 
 // Unlisten removes the socket, so that nobody tries to connect any more; the path
 // stays reserved.
 func (r *Reservation) Unlisten() {
-	if r.ourSock {
-		_ = os.Remove(r.path) // nobody else's: the lock is held
-		r.ourSock = false
+	// Somebody may have removed socket and lock by hand, and another daemon made its own.
+	if there, err := os.Lstat(r.path); err == nil && r.sock != nil && os.SameFile(there, r.sock) {
+		_ = os.Remove(r.path)
 	}
+	r.sock = nil
 }
 
 // Close removes the socket and lets others have the path. The lock file stays:

@@ -182,3 +182,40 @@ func TestSocketPermissions(t *testing.T) {
 		}
 	}
 }
+
+// TestAnothersSocketStays: a daemon whose socket and lock somebody has removed does not
+// remove, at its end, those that another has made since.
+func TestAnothersSocketStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first, err := Reserve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := first.Listen(0o600, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, path + ".lock"} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second, err := Reserve(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := second.Listen(0o600, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Close()
+	first.Close()
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the second daemon's socket is gone: %v", err)
+	}
+	_ = b.Close()
+	second.Close()
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the second daemon left its socket")
+	}
+}
