@@ -103,6 +103,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("budget %v: no metric says %s", budget, want)
 		}
 	}
+	r.view.Configure(Gate{Budget: time.Hour}, "")
 	r.view.now = func() time.Time { return time.Now().Add(2 * time.Minute) }
 	if s := r.view.State(); s.Gate.Verdict != "cannot judge" {
 		t.Errorf("after two quiet minutes: %+v", s.Gate)
