@@ -137,18 +137,17 @@ func (l *link) forget(c *call, cause error) {
 	if c.events != nil {
 		c.events.end(cause)
 	}
-	number := l.numberLocked(c)
 	l.mu.Unlock()
-	if number == 0 {
+	if !l.waits(c) {
 		return
 	}
-	cancel := l.start(wire.TypeCancel, wire.Wide(number), nil)
+	cancel := l.start(wire.TypeCancel, wire.Wide(c.number), nil)
 	go func() { // no event follows the answer; the end of the link answers too
 		<-cancel.answered
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.waiting != nil && cancel.err == nil {
-			delete(l.waiting, number)
+			delete(l.waiting, c.number)
 		}
 	}()
 }

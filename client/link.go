@@ -39,11 +39,10 @@ type link struct {
 // call waits for an answer, or for the releases that follow it.
 type call struct {
 	kind     wire.Type
+	number   uint64        // of the request; 0 if it was never one
 	answered chan struct{} // closed when body or err is set
 	body     []byte
 	err      error
-	file     *os.File // that came with the answer
-	wantFile bool
 	late     int // items to be released still; -1 before the answer
 	free     chan struct{}
 	events   *eventSink // of a subscription
@@ -101,6 +100,13 @@ func (l *link) cause() error {
 	return l.err
 }
 
+// waits reports whether a call is not over.
+func (l *link) waits(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting[c.number] == c
+}
+
 // underWay are the calls that are not over. Subscriptions never are.
 func (l *link) underWay() (calls []*call) {
 	l.mu.Lock()
@@ -118,14 +124,8 @@ func (l *link) underWay() (calls []*call) {
 func (l *link) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	l.mu.Lock()
-	var numbers []uint64
-	for n := range l.waiting {
-		numbers = append(numbers, n)
-	}
-	l.mu.Unlock()
-	for _, n := range numbers {
-		_, _ = l.ask(ctx, wire.TypeCancel, wire.Wide(n), nil)
+	for _, c := range l.underWay() {
+		_, _ = l.ask(ctx, wire.TypeCancel, wire.Wide(c.number), nil)
 	}
 	_, _ = l.ask(ctx, wire.TypeDrain, nil, nil)
 	l.end(ErrClosed)
@@ -141,7 +141,7 @@ func (l *link) start(t wire.Type, m wire.Message, file *os.File) *call {
 
 // startWith is start for a request whose answer events follow, if sink is not nil.
 func (l *link) startWith(t wire.Type, m wire.Message, file *os.File, sink *eventSink) *call {
-	c := &call{kind: t, events: sink, answered: make(chan struct{}), free: make(chan struct{}), late: -1, wantFile: t == wire.TypeCreateRegion}
+	c := &call{kind: t, events: sink, answered: make(chan struct{}), free: make(chan struct{}), late: -1}
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	l.mu.Lock()
@@ -153,13 +153,13 @@ func (l *link) startWith(t wire.Type, m wire.Message, file *os.File, sink *event
 		return c
 	}
 	l.last++
-	number := l.last
-	l.waiting[number] = c
+	c.number = l.last
+	l.waiting[c.number] = c
 	l.mu.Unlock()
-	l.out = wire.AppendFrame(l.out[:0], t, number, m)
+	l.out = wire.AppendFrame(l.out[:0], t, c.number, m)
 	if most := l.welcome.Limits.FrameBytes; most > 0 && len(l.out)-wire.HeaderBytes > int(most) {
 		l.out = nil
-		l.refuse(number, c, fmt.Errorf("a request of more than %d bytes: ask for fewer blocks at once", most))
+		l.refuse(c, fmt.Errorf("a request of more than %d bytes: ask for fewer blocks at once", most))
 		return c
 	}
 	if err := sendFrame(l.socket, l.out, file); err != nil {
@@ -169,25 +169,15 @@ func (l *link) startWith(t wire.Type, m wire.Message, file *os.File, sink *event
 }
 
 // refuse answers a call that is not sent.
-func (l *link) refuse(number uint64, c *call, err error) {
+func (l *link) refuse(c *call, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, waits := l.waiting[number]; waits { // else the link has ended and answered
-		delete(l.waiting, number)
+	if _, waits := l.waiting[c.number]; waits { // else the link has ended and answered
+		delete(l.waiting, c.number)
 		c.err, c.late = err, 0
 		close(c.answered)
 		close(c.free)
 	}
-}
-
-// numberLocked is the number of a call that waits; 0 for none.
-func (l *link) numberLocked(c *call) uint64 {
-	for n, waiting := range l.waiting {
-		if waiting == c {
-			return n
-		}
-	}
-	return 0
 }
 
 // ask is start that waits for the answer, while ctx lasts.

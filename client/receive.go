@@ -11,9 +11,7 @@ import (
 // receive takes answers in until the connection ends.
 func (l *link) receive() {
 	defer close(l.read)
-	files := &fileReader{socket: l.socket}
-	defer files.close()
-	in := bufio.NewReaderSize(files, 64<<10)
+	in := bufio.NewReaderSize(l.socket, 64<<10)
 	header := make([]byte, wire.HeaderBytes)
 	for {
 		if _, err := io.ReadFull(in, header); err != nil {
@@ -30,7 +28,7 @@ func (l *link) receive() {
 			l.end(err)
 			return
 		}
-		if err := l.take(h, body, files); err != nil {
+		if err := l.take(h, body); err != nil {
 			l.end(err)
 			return
 		}
@@ -38,7 +36,7 @@ func (l *link) receive() {
 }
 
 // take gives one frame to the call that it is for.
-func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
+func (l *link) take(h wire.Header, body []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.waiting[h.Request]
@@ -68,9 +66,6 @@ func (l *link) take(h wire.Header, body []byte, files *fileReader) error {
 		close(c.answered)
 	case h.Type == c.kind|wire.Answer:
 		c.body, c.late = body, lateIn(c.kind, body)
-		if c.wantFile {
-			c.file = files.take()
-		}
 		close(c.answered)
 	default:
 		return fmt.Errorf("%w: type %#x answers %#x", wire.ErrMalformed, h.Type, c.kind)

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/cluster/wire/descriptor"
 )
 
 // Region is memory that the daemon moves blocks to and from. It stays valid
@@ -43,7 +44,7 @@ func (c *Client) Allocate(nBytes int64) (*Region, error) {
 // or hugetlbfs, open for reading and writing. The file stays the caller's, who may
 // close it; its memory must not shrink.
 func (c *Client) Register(file *os.File, nBytes int64) (*Region, error) {
-	own, err := duplicate(file)
+	own, err := descriptor.Duplicate(file)
 	if err != nil {
 		return nil, err
 	}

@@ -196,11 +196,7 @@ func (j *Job) Cancel() {
 	if j.call == nil {
 		return
 	}
-	l := j.link
-	l.mu.Lock()
-	number := l.numberLocked(j.call)
-	l.mu.Unlock()
-	if number != 0 {
-		_, _ = l.ask(context.Background(), wire.TypeCancel, wire.Wide(number), nil)
+	if j.link.waits(j.call) {
+		_, _ = j.link.ask(context.Background(), wire.TypeCancel, wire.Wide(j.call.number), nil)
 	}
 }

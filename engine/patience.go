@@ -9,7 +9,14 @@ func patience(deadline time.Time, done <-chan struct{}) (over <-chan struct{}, s
 	if done != nil || deadline.IsZero() {
 		return done, func() {}
 	}
-	passed := make(chan struct{})
-	timer := time.AfterFunc(time.Until(deadline), func() { close(passed) })
-	return passed, func() { timer.Stop() }
+	end := make(chan struct{})
+	timer := time.AfterFunc(time.Until(deadline), func() { close(end) })
+	return end, func() { timer.Stop() }
 }
+
+// passed is a moment that lies behind.
+var passed = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

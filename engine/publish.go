@@ -118,13 +118,6 @@ func (b *putBatch) lateAll() {
 	b.late = passed
 }
 
-// passed is a deadline that lies behind.
-var passed = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 func (b *putBatch) dropAll(cause error) {
 	for _, i := range b.todo {
 		b.items[i].Status, b.items[i].Err = Dropped, cause

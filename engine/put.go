@@ -104,13 +104,6 @@ func (b *putBatch) wait(progress <-chan struct{}, longest <-chan time.Time) {
 	}
 }
 
-// atOnce is progress that has been made already.
-var atOnce = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // putWaitMax bounds how long a put without a deadline waits for its next slot.
 const putWaitMax = 10 * time.Second
 
@@ -165,7 +158,7 @@ func (b *putBatch) claim() (chunk []*writeOp, progress <-chan struct{}) {
 	}
 	b.todo = rest
 	if b.again = leasesEnd || budget == 0; b.again {
-		progress = atOnce
+		progress = passed // at once
 	}
 	if len(chunk) == 0 && len(rest) > 0 {
 		s.waiting++ // until the caller's stopWaiting

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,20 +10,12 @@ import (
 
 // get serves a Get.
 func (q *request) get(m *wire.Get) {
-	if m.Flags&^(wire.GetBounce|wire.GetNoTouch|wire.GetPrefix) != 0 {
-		q.refuse(argument(fmt.Sprintf("unknown flags %#x", m.Flags)))
-		q.finish()
-		return
-	}
-	t, err := q.newTransfer(m.Namespace, m.Group, m.Keys, m.Places, loads)
-	if err != nil {
-		q.refuse(err)
-		q.finish()
+	t := q.startTransfer(m.Flags, wire.GetBounce|wire.GetNoTouch|wire.GetPrefix, m.Namespace, m.Group, m.Keys, m.Places, loads)
+	if t == nil {
 		return
 	}
 	deadline, stop := q.patience(m.DeadlineUS)
 	defer stop()
-	t.deadline = deadline
 	if m.Flags&wire.GetPrefix != 0 {
 		t.cutToPrefix()
 	}
@@ -52,11 +43,7 @@ func (t *transfer) cutToPrefix() {
 	if err != nil {
 		return // the engine will say so again
 	}
-	prefix := 0
-	for prefix < len(here) && here[prefix] {
-		prefix++
-	}
-	for i := prefix; i < len(t.statuses); i++ {
+	for i := prefixOf(here); i < len(t.statuses); i++ {
 		t.statuses[i] = byte(wire.Miss)
 	}
 }

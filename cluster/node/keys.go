@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
@@ -37,16 +38,29 @@ func (c *conn) keysOf(group uint32, packed wire.Keys) ([]engine.Key, error) {
 	return keys, nil
 }
 
-// each calls f for every store with its keys and their places in the request; whole
-// is true where that is all of them.
+// asked is the namespace and the keys that a request names.
+func (c *conn) asked(number, group uint32, packed wire.Keys) (s *space, keys []engine.Key, err error) {
+	if s, err = c.space(number); err == nil {
+		keys, err = c.keysOf(group, packed)
+	}
+	return s, keys, err
+}
+
+// prefixOf is how many keys are here from the first on.
+func prefixOf(here []bool) int {
+	if gap := slices.Index(here, false); gap >= 0 {
+		return gap
+	}
+	return len(here)
+}
+
+// each calls f for every store with its keys and their places in the request; at is
+// nil where that is all of them.
 func (s *space) each(keys []engine.Key, f func(p *part, keys []engine.Key, at []int) error) error {
 	if len(s.parts) == 1 {
 		return f(&s.parts[0], keys, nil)
 	}
-	if len(keys) == 0 {
-		return nil
-	}
-	for i, at := range s.split(keys[0].Group, len(keys), func(i int) []byte { return keys[i].Bytes }) {
+	for i, at := range s.split(keys) {
 		if len(at) == 0 {
 			continue
 		}
@@ -86,11 +100,7 @@ func (s *space) present(keys []engine.Key, o engine.MatchOptions) (here []bool, 
 }
 
 func (c *conn) match(m *wire.Match) (wire.Message, error) {
-	s, err := c.space(m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := c.keysOf(m.Group, m.Keys)
+	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -110,10 +120,12 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 			found++
 		}
 	}
-	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys, here, compute) {
+	prefix := prefixOf(here)
+	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys[:prefix], compute) {
 		c.node.counters.declined.Add(uint64(found))
 		c.release(answer.Lease)
 		answer.Lease, answer.Leased = 0, 0
+		prefix = 0
 		clear(here)
 	}
 	for i, yes := range here {
@@ -121,9 +133,7 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 			bit(answer.Bitmap, i)
 		}
 	}
-	for int(answer.Prefix) < len(here) && here[answer.Prefix] {
-		answer.Prefix++
-	}
+	answer.Prefix = uint32(prefix)
 	for i := len(here) - 1; i >= 0 && here[i] && answer.Trailing < m.Trailing; i-- {
 		answer.Trailing++
 	}
@@ -132,20 +142,16 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 	return answer, nil
 }
 
-// worth reports whether loading the leading blocks that are here is quicker than
-// computing them, at the rates measured lately and behind what waits already. A drive
-// that has not been measured is given the chance.
-func (s *space) worth(keys []engine.Key, here []bool, compute time.Duration) bool {
-	prefix := 0
-	for prefix < len(here) && here[prefix] {
-		prefix++
-	}
+// worth reports whether loading the blocks of a prefix is quicker than computing
+// them, at the rates measured lately and behind what waits already. A drive that has
+// not been measured is given the chance.
+func (s *space) worth(prefix []engine.Key, compute time.Duration) bool {
 	bytes := make([]int64, len(s.parts))
-	for _, k := range keys[:prefix] {
+	for _, k := range prefix {
 		bytes[s.home(k.Group, k.Bytes)] += int64(s.blockBytes)
 	}
 	for i := range s.parts {
-		if bytes[i] > 0 && s.parts[i].drive.loadTime(bytes[i]) > time.Duration(prefix)*compute {
+		if bytes[i] > 0 && s.parts[i].drive.loadTime(bytes[i]) > time.Duration(len(prefix))*compute {
 			return false
 		}
 	}
@@ -154,11 +160,7 @@ func (s *space) worth(keys []engine.Key, here []bool, compute time.Duration) boo
 
 // locate says where blocks are: 1 is this node.
 func (c *conn) locate(m *wire.KeyList) (wire.Message, error) {
-	s, err := c.space(m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := c.keysOf(m.Group, m.Keys)
+	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +189,7 @@ func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
 
 // counting does something to keys on every store and answers how many there were.
 func (c *conn) counting(m *wire.KeyList, do func(p *part, keys []engine.Key) (int, error)) (wire.Message, error) {
-	s, err := c.space(m.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := c.keysOf(m.Group, m.Keys)
+	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
 	if err != nil {
 		return nil, err
 	}

@@ -1,23 +1,14 @@
 package node
 
 import (
-	"fmt"
-
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 )
 
 // put serves a Put.
 func (q *request) put(m *wire.Put) {
-	if m.Flags&^(wire.PutDurable|wire.PutDropIfBusy) != 0 {
-		q.refuse(argument(fmt.Sprintf("unknown flags %#x", m.Flags)))
-		q.finish()
-		return
-	}
-	t, err := q.newTransfer(m.Namespace, m.Group, m.Keys, m.Places, stores)
-	if err != nil {
-		q.refuse(err)
-		q.finish()
+	t := q.startTransfer(m.Flags, wire.PutDurable|wire.PutDropIfBusy, m.Namespace, m.Group, m.Keys, m.Places, stores)
+	if t == nil {
 		return
 	}
 	deadline, stop := q.patience(m.DeadlineUS)

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/cluster/wire/descriptor"
 	"github.com/spillway-kv/spillway/tiering/arena"
 )
 
@@ -47,7 +48,7 @@ func (q *request) createRegion(m *wire.CreateRegion) {
 		if err != nil {
 			return nil, err
 		}
-		if file, err = duplicate(shared.File()); err != nil { // here: nobody can drop the region yet
+		if file, err = descriptor.Duplicate(shared.File()); err != nil { // here: nobody can drop the region yet
 			shared.Close()
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/cluster/wire/descriptor"
 )
 
 // Peer is who is at the other end of a Unix socket, as the kernel tells.
@@ -20,18 +21,14 @@ type Peer struct {
 }
 
 func peerOf(c *net.UnixConn) (p Peer, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return p, err
-	}
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		var cred *unix.Ucred
-		if cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); credErr == nil {
+	err = descriptor.With(c, func(fd int) error {
+		cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if err == nil {
 			p = Peer{cred.Pid, cred.Uid, cred.Gid}
 		}
+		return err
 	})
-	return p, errors.Join(err, credErr)
+	return p, err
 }
 
 const (
@@ -161,37 +158,19 @@ func (in *inbox) close() {
 // not would fill the machine's memory on our account.
 func populated(f *os.File, length uint64) bool {
 	var stat unix.Stat_t
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var statErr error
-	err = raw.Control(func(fd uintptr) { statErr = unix.Fstat(int(fd), &stat) })
-	return err == nil && statErr == nil && stat.Blocks >= 0 && uint64(stat.Blocks)*512 >= length
+	err := descriptor.With(f, func(fd int) error { return unix.Fstat(fd, &stat) })
+	return err == nil && stat.Blocks >= 0 && uint64(stat.Blocks)*512 >= length
 }
 
 // hungUp reports whether the other end of a socket is closed. What it has sent
 // stays to be read.
-func hungUp(c *net.UnixConn) (gone bool) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return true
-	}
-	err = raw.Control(func(fd uintptr) {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		n, pollErr := unix.Poll(poll, 0)
-		gone = n > 0 || pollErr != nil && !errors.Is(pollErr, unix.EINTR)
+func hungUp(c *net.UnixConn) bool {
+	happened := 0
+	err := descriptor.With(c, func(fd int) (err error) {
+		happened, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}, 0)
+		return err
 	})
-	return gone || err != nil
-}
-
-// duplicate is another descriptor of the same file.
-func duplicate(f *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("duplicate a descriptor: %w", err)
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
+	return happened > 0 || err != nil && !errors.Is(err, unix.EINTR)
 }
 
 // rights packs a descriptor to be sent.

@@ -59,14 +59,11 @@ func (s *space) home(group uint32, key []byte) int {
 	return best
 }
 
-// split sorts the indices of n keys by their homes; nil for a single store.
-func (s *space) split(group uint32, n int, key func(int) []byte) [][]int {
-	if len(s.parts) == 1 {
-		return nil
-	}
+// split sorts the indices of keys by the keys' homes.
+func (s *space) split(keys []engine.Key) [][]int {
 	homes := make([][]int, len(s.parts))
-	for i := range n {
-		h := s.home(group, key(i))
+	for i, k := range keys {
+		h := s.home(k.Group, k.Bytes)
 		homes[h] = append(homes[h], i)
 	}
 	return homes

@@ -20,7 +20,6 @@ type transfer struct {
 	pieces   [][][]byte // of each key; nil where its place is bad
 	regions  map[uint32]*region
 	statuses []byte // a wire.Status each; every chunk writes its own
-	deadline time.Time
 
 	mu       sync.Mutex
 	answered bool
@@ -28,14 +27,27 @@ type transfer struct {
 	early    wire.Released // released before the answer
 }
 
+// startTransfer is newTransfer for a request whose flags must be among known; it
+// refuses and ends the request, and returns nil, if there can be none.
+func (q *request) startTransfer(flags, known, number, group uint32, packed wire.Keys, places wire.Places, class class) *transfer {
+	t, err := (*transfer)(nil), error(nil)
+	if flags&^known != 0 {
+		err = argument(fmt.Sprintf("unknown flags %#x", flags))
+	} else {
+		t, err = q.newTransfer(number, group, packed, places, class)
+	}
+	if err != nil {
+		q.refuse(err)
+		q.finish()
+		return nil
+	}
+	return t
+}
+
 // newTransfer finds the memory of every key. It holds the regions until end.
 func (q *request) newTransfer(number, group uint32, packed wire.Keys, places wire.Places, class class) (*transfer, error) {
 	c := q.c
-	s, err := c.space(number)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := c.keysOf(group, packed)
+	s, keys, err := c.asked(number, group, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -169,17 +181,9 @@ type chunk struct {
 
 // chunks cuts the keys that have memory and no status yet, store by store.
 func (t *transfer) chunks() []chunk {
-	var homes [][]int
-	if homes = t.space.split(t.group(), len(t.keys), func(i int) []byte { return t.keys[i].Bytes }); homes == nil {
-		all := make([]int, len(t.keys))
-		for i := range all {
-			all[i] = i
-		}
-		homes = [][]int{all}
-	}
 	most := max(1, chunkBytes/t.space.blockBytes)
 	var cut []chunk
-	for h, home := range homes {
+	for h, home := range t.space.split(t.keys) {
 		var items []int
 		for _, i := range home {
 			if t.statuses[i] == 0 && t.pieces[i] != nil {
@@ -195,14 +199,7 @@ func (t *transfer) chunks() []chunk {
 	return cut
 }
 
-func (t *transfer) group() uint32 {
-	if len(t.keys) == 0 {
-		return 0
-	}
-	return t.keys[0].Group
-}
-
-// set gives a status to every item of a chunk, or of all without one.
+// set gives a status to every item of a chunk.
 func (t *transfer) set(items []int, s wire.Status) {
 	for _, i := range items {
 		t.statuses[i] = byte(s)
@@ -219,6 +216,7 @@ func (t *transfer) moved(items []int, s wire.Status) (bytes int64) {
 	return bytes
 }
 
+// setRest gives a status to the items that have none.
 func (t *transfer) setRest(s wire.Status) {
 	for i := range t.statuses {
 		if t.statuses[i] == 0 {
@@ -227,7 +225,7 @@ func (t *transfer) setRest(s wire.Status) {
 	}
 }
 
-// late answers a chunk whose turn has not come.
+// tooLate answers a chunk whose turn has not come.
 func (t *transfer) tooLate(items []int) {
 	t.set(items, wire.Late)
 	for _, i := range items {

@@ -100,24 +100,38 @@ func TestLate(t *testing.T) {
 	r.stop()
 }
 
+// lostWhileReading makes the drive slow, and a client lose its connection while it reads
+// into m. again is how it says who it was. good is another client, which goes on.
+func (r *rig) lostWhileReading(delay time.Duration) (good *client.Client, again *wire.Hello, m memory) {
+	r.t.Helper()
+	good = r.dial()
+	ns, filled := open(r.t, good, "a"), newPool(r.t, good, 4)
+	filled.put(ns, 0, 4, client.Stored)
+	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: delay})
+	first := r.rawDial()
+	welcome, err := wire.ParseWelcome(first.ask(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1}, nil))
+	must(r.t, err)
+	first.open("a")
+	region, m := first.region(4 * blockBytes)
+	first.send(wire.TypeGet, first.get(region, 0, 4), nil)
+	r.reading()
+	_ = first.socket.Close()
+	return good, &wire.Hello{Lowest: 1, Highest: 1, Instance: welcome.Instance, Connection: welcome.Connection}, m
+}
+
+// reading waits until a read is under way.
+func (r *rig) reading() {
+	r.t.Helper()
+	eventually(r.t, "a read is under way", func() bool { return r.node.Stat().Drives[0].LoadBytes > 0 })
+}
+
 // TestLostWhileLate: a client whose connection breaks while its reads are under way is
 // welcomed again when they have ended, and not before.
 func TestLostWhileLate(t *testing.T) {
 	r := newSimRig(t).start()
-	good := r.dial()
-	ns, filled := open(t, good, "a"), newPool(t, good, 4)
-	filled.put(ns, 0, 4, client.Stored)
-	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 500 * time.Millisecond})
-	first := r.rawDial()
-	welcome, err := wire.ParseWelcome(first.ask(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1}, nil))
-	must(t, err)
-	first.open("a")
-	region, m := first.region(4 * blockBytes)
-	first.send(wire.TypeGet, first.get(region, 0, 4), nil)
-	eventually(t, "the read is under way", func() bool { return r.node.Stat().Drives[0].LoadBytes > 0 })
-	_ = first.socket.Close()
+	good, again, m := r.lostWhileReading(500 * time.Millisecond)
 	second := r.rawDial()
-	second.ask(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1, Instance: welcome.Instance, Connection: welcome.Connection}, nil)
+	second.ask(wire.TypeHello, again, nil)
 	if st := r.node.Stat(); st.Connections != 2 { // the good one and this
 		t.Errorf("welcomed while the connection before is there: %+v", st.Clients)
 	}
@@ -161,21 +175,10 @@ func TestFollowEachOther(t *testing.T) {
 // once, however long the connection before it takes to end.
 func TestImpatientFollower(t *testing.T) {
 	r := newSimRig(t).start()
-	good := r.dial()
-	ns, filled := open(t, good, "a"), newPool(t, good, 4)
-	filled.put(ns, 0, 4, client.Stored)
-	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 4 * time.Second})
-	first := r.rawDial()
-	welcome, err := wire.ParseWelcome(first.ask(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1}, nil))
-	must(t, err)
-	first.open("a")
-	region, _ := first.region(4 * blockBytes)
-	first.send(wire.TypeGet, first.get(region, 0, 4), nil)
-	eventually(t, "the read is under way", func() bool { return r.node.Stat().Drives[0].LoadBytes > 0 })
-	_ = first.socket.Close()
+	good, again, _ := r.lostWhileReading(4 * time.Second)
 	for range 20 {
 		next := r.rawDial()
-		next.send(wire.TypeHello, &wire.Hello{Lowest: 1, Highest: 1, Instance: welcome.Instance, Connection: welcome.Connection}, nil)
+		next.send(wire.TypeHello, again, nil)
 		_ = next.socket.Close()
 	}
 	eventually(t, "only the good one and the first are left", func() bool { return r.node.Stat().Connections <= 2 })

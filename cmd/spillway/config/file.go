@@ -4,7 +4,11 @@
 // A field with the tag reload:"yes" may change while the daemon runs.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/spillway-kv/spillway/client"
+)
 
 // File is a whole configuration.
 type File struct {
@@ -100,7 +104,7 @@ type Log struct {
 }
 
 // DefaultSocket is where the socket is unless the configuration says otherwise.
-const DefaultSocket = "/run/spillway/spillway.sock"
+const DefaultSocket = client.DefaultPath
 
 // defaultStopTime is within what systemd and Kubernetes wait by default.
 const defaultStopTime = 10 * time.Second

@@ -153,7 +153,7 @@ func TestDrainAfterALoss(t *testing.T) {
 	rows.put(ns, 0, 4, client.Stored)
 	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 600 * time.Millisecond})
 	job := ns.Get(rows.blocks(0, 4), client.GetOptions{})
-	eventually(t, "the read is under way", func() bool { return r.node.Stat().Drives[0].LoadBytes > 0 })
+	r.reading()
 	for _, s := range r.node.Stat().Clients {
 		r.node.Disconnect(s.Number)
 	}
