@@ -41,9 +41,10 @@ type conn struct {
 	regionBytes int64 // of regions, those being dropped included
 	regionCount int
 	leases      leaseBook
-	requests    map[uint64]*request
-	lastNumber  uint32         // of namespaces and regions
-	running     sync.WaitGroup // requests; Add under mu while not draining
+	requests    map[uint64]*request // that have not ended
+	open        int                 // of them, those whose last message is still to come
+	lastNumber  uint32              // of namespaces and regions
+	running     sync.WaitGroup      // requests; Add under mu while not draining
 	draining    bool
 }
 

@@ -122,6 +122,7 @@ func (q *request) subscribe(m *wire.Subscribe) {
 	for {
 		some, news, lost := log.since(next, 64)
 		if lost {
+			q.leave()
 			q.tellEvent(&wire.Event{Sequence: next, Kind: wire.EventLost, Namespace: m.Namespace})
 			return
 		}

@@ -94,6 +94,7 @@ func replying(f func(q *request) (wire.Message, error)) func(*request) {
 		if m, err := f(q); err != nil {
 			q.refuse(err)
 		} else {
+			q.leave()
 			q.answer(m)
 		}
 		q.finish()
@@ -162,7 +163,7 @@ func (q *request) await(before []*request) error {
 
 // atOnce serves what memory alone answers.
 func (c *conn) atOnce(h wire.Header, body []byte) error {
-	q := &request{c: c, number: h.Request, kind: h.Type, came: time.Now()}
+	q := &request{c: c, number: h.Request, kind: h.Type, came: time.Now(), last: true}
 	var m wire.Message
 	var err, malformed error
 	switch h.Type {

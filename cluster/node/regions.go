@@ -59,6 +59,7 @@ func (q *request) createRegion(m *wire.CreateRegion) {
 		q.refuse(err)
 		return
 	}
+	q.leave()
 	answer := &wire.CreateRegion{Number: number, LengthBytes: rounded}
 	c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, q.kind|wire.Answer, q.number, answer) }, file)
 }

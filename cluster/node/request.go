@@ -20,6 +20,7 @@ type request struct {
 	over   chan struct{} // closed when nobody waits for the answer any longer
 	once   sync.Once     // of over
 	done   chan struct{} // closed at its end
+	last   bool          // its last message is on its way; guarded by c.mu
 }
 
 // giveUp ends the wait for the answer: what is unanswered is LATE.
@@ -35,7 +36,7 @@ func (c *conn) begin(h wire.Header, body []byte) (q *request, ok bool) {
 	q = &request{c: c, number: h.Request, kind: h.Type, body: body, came: time.Now(), over: make(chan struct{}), done: make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.draining || len(c.requests) >= c.options.RequestsMax {
+	if c.draining || c.open >= c.options.RequestsMax {
 		return nil, false
 	}
 	if n := int64(len(body)); n > 0 && c.node.bodyBytes.Add(n) > bodyBytesMax {
@@ -43,6 +44,7 @@ func (c *conn) begin(h wire.Header, body []byte) (q *request, ok bool) {
 		return nil, false
 	}
 	c.requests[q.number] = q
+	c.open++
 	c.running.Add(1)
 	return q, true
 }
@@ -51,16 +53,33 @@ func (c *conn) begin(h wire.Header, body []byte) (q *request, ok bool) {
 func (c *conn) known(number uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.requests[number] != nil
+	q := c.requests[number]
+	return q != nil && !q.last
+}
+
+// leave is called before the last message of a request is queued: a client that has
+// it may use the number and the room again at once, and finds the request counted
+// no more.
+func (q *request) leave() {
+	c := q.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !q.last {
+		q.last = true
+		c.open--
+	}
 }
 
 // finish ends a request: it has its answer and every release.
 func (q *request) finish() {
+	q.leave()
 	q.c.node.bodyBytes.Add(-int64(len(q.body)))
 	giveBody(q.body)
 	c := q.c
 	c.mu.Lock()
-	delete(c.requests, q.number)
+	if c.requests[q.number] == q { // else another has the number by now
+		delete(c.requests, q.number)
+	}
 	c.mu.Unlock()
 	close(q.done)
 	c.running.Done()
@@ -77,13 +96,15 @@ func (q *request) patience(deadlineUS uint32) (deadline time.Time, stop func()) 
 	return q.came.Add(wait), func() { timer.Stop() }
 }
 
+// answer queues an answer that is not the last message; leave comes before one that is.
 func (q *request) answer(m wire.Message) {
 	q.c.node.times.request(q.kind, time.Since(q.came))
 	q.c.answer(q.number, q.kind, m)
 }
 
-// refuse answers with the error that err stands for.
+// refuse answers with the error that err stands for; nothing comes after it.
 func (q *request) refuse(err error) {
+	q.leave()
 	q.c.node.times.request(q.kind, time.Since(q.came))
 	code, text, remedy := wire.CodeInternal, err.Error(), ""
 	var named *wire.ErrorAnswer

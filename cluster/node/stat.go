@@ -153,5 +153,5 @@ func (c *conn) stat() ClientStat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return ClientStat{Number: c.number, Name: c.client, Peer: c.peer, SinceMS: time.Since(c.since).Milliseconds(), Namespaces: len(c.spaces),
-		Regions: c.regionCount, RegionBytes: c.regionBytes, Leases: len(c.leases.byNumber), Requests: len(c.requests)}
+		Regions: c.regionCount, RegionBytes: c.regionBytes, Leases: len(c.leases.byNumber), Requests: c.open}
 }

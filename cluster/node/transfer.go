@@ -25,6 +25,8 @@ type transfer struct {
 	answered bool
 	late     int           // items LATE and not told to be released
 	early    wire.Released // released before the answer
+
+	telling sync.Mutex // keeps the messages of releases in order, the last one last
 }
 
 // startTransfer is newTransfer for a request whose flags must be among known; it
@@ -136,14 +138,19 @@ func (t *transfer) reply(good func(wire.Status) bool) {
 		results.Prefix++
 	}
 	t.count(int(results.Prefix))
+	late := 0
+	for _, s := range t.statuses {
+		if wire.Status(s) == wire.Late {
+			late++
+		}
+	}
+	if late == 0 {
+		t.q.leave()
+	}
 	t.q.answer(results)
 	t.mu.Lock()
 	t.answered = true
-	for _, s := range t.statuses {
-		if wire.Status(s) == wire.Late {
-			t.late++
-		}
-	}
+	t.late += late
 	early := t.early
 	t.late++ // until early is told
 	t.mu.Unlock()
@@ -154,13 +161,18 @@ func (t *transfer) reply(good func(wire.Status) bool) {
 // them. more is added to their number.
 func (t *transfer) tell(items wire.Released, more int) {
 	q := t.q
-	if len(items) > 0 {
-		q.c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, wire.TypeReleased, q.number, items) }, nil)
-	}
+	t.telling.Lock()
 	t.mu.Lock()
 	t.late -= len(items) + more
 	last := t.late == 0
 	t.mu.Unlock()
+	if last {
+		q.leave()
+	}
+	if len(items) > 0 {
+		q.c.out.add(func(b []byte) []byte { return wire.AppendFrame(b, wire.TypeReleased, q.number, items) }, nil)
+	}
+	t.telling.Unlock()
 	if last {
 		t.end()
 	}
