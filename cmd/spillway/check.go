@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/units"
 )
 
 type checkCmd struct {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/pkg/xattr"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/units"
 	"github.com/spillway-kv/spillway/wal"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/units"
 )
 
 type nsCmd struct {

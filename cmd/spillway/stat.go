@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/units"
 )
 
 type statCmd struct {

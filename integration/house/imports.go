@@ -28,6 +28,7 @@ const planted = "engine/planted"
 func Rooms() []Room {
 	return []Room{
 		{planted, nil},
+		{"units", nil},
 		{"engine/offheap", nil},
 		{"engine/histogram", nil},
 		{"engine/evict", []string{"engine/offheap"}},
@@ -39,7 +40,7 @@ func Rooms() []Room {
 		{"tiering", []string{"engine"}},
 		{"cluster", []string{"tiering", "engine"}},
 		{"client", []string{"cluster/wire"}},
-		{"fio", []string{"client", "cluster", "tiering", "engine"}},
+		{"fio", []string{"client", "cluster", "tiering", "engine", "units"}},
 		{"cmd", []string{anything}},
 		{"integration", []string{anything}},
 	}

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/cluster/node"
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/units"
 )
 
 // Namespaces is the JSON of /v1/namespaces: all that any store has.

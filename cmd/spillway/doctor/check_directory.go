@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/units"
 )
 
 func directory(f *Facts, _ Plan) []Check {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
 	"github.com/spillway-kv/spillway/engine/device/iouring"
+	"github.com/spillway-kv/spillway/units"
 )
 
 func kernel(f *Facts, _ Plan) []Check {

@@ -3,7 +3,7 @@ package units_test
 import (
 	"testing"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
+	"github.com/spillway-kv/spillway/units"
 )
 
 func TestParseBytes(t *testing.T) {
