@@ -23,6 +23,9 @@ type GetItem struct {
 	// Err is the cause of a Miss that was not a plain absence (damage, I/O
 	// error, memory of Dst that is gone), for logs; it needs no handling.
 	Err error
+	// StartedAt is when the system call of the transfer began; zero if there was
+	// none for this item.
+	StartedAt time.Time
 }
 
 // GetOptions govern one Get or MatchGet.
@@ -62,6 +65,9 @@ type PutItem struct {
 	Importance uint8
 	Status     Status // Stored, Present, Dropped, Busy or Late
 	Err        error  // cause of Dropped
+	// StartedAt is when the system call of the transfer began; zero if there was
+	// none for this item, or Late came first.
+	StartedAt time.Time
 }
 
 // Durability says what an acknowledged put survives.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/table"
@@ -97,7 +98,7 @@ func (b *readBatch) find() {
 	s, ns := b.s, b.ns
 	ids, refs, incarnation := ns.lookup(len(b.items), func(i int) Key { return b.items[i].Key })
 	for i := range b.items {
-		b.items[i].Status, b.items[i].Err = Unanswered, nil
+		b.items[i].Status, b.items[i].Err, b.items[i].StartedAt = Unanswered, nil, time.Time{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

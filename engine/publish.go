@@ -53,6 +53,7 @@ func (b *putBatch) publishOnce(ready []*writeOp) (full []*writeOp, progress <-ch
 	}
 	for n, w := range ready {
 		it := &b.items[w.index]
+		it.StartedAt = w.op.StartedAt
 		position, err := w.publishLocked()
 		if errors.Is(err, wal.ErrFull) {
 			full = ready[n:] // in order, so the rest has to wait too

@@ -39,7 +39,7 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 	b := &putBatch{s: s, ns: ns, items: items, opts: o}
 	b.ids, _, b.incarnation = ns.lookup(len(items), func(i int) Key { return items[i].Key })
 	for i := range items {
-		items[i].Status, items[i].Err = Unanswered, nil
+		items[i].Status, items[i].Err, items[i].StartedAt = Unanswered, nil, time.Time{}
 		b.todo = append(b.todo, len(items)-1-i)
 	}
 	b.run()

@@ -82,7 +82,7 @@ func (r *readOp) settle(status Status, cause error, fill func(dst [][]byte)) {
 			status, cause = Miss, err
 		}
 	}
-	it.Status, it.Err = status, cause
+	it.Status, it.Err, it.StartedAt = status, cause, r.op.StartedAt
 	r.answer.Store(answerGiven)
 	r.batch.answered()
 }

@@ -26,6 +26,7 @@ import (
 type psync struct {
 	dir     string
 	options Options
+	medium  bool     // of one file that is no store's: no root, handle or lock
 	root    *os.Root // the directory; every name is resolved beneath it
 	handle  *os.File // the directory itself, for fsync, statfs and its lock
 	lock    *os.File

@@ -130,9 +130,9 @@ func newRings(d *psync, setup ringSetup) (_ *rings, err error) {
 }
 
 // registerLock makes the table of files and gives the directory's lock to the
-// ring, so that it outlives the process for as long as writes do.
+// ring, so that it outlives the process for as long as writes do. A medium has none.
 func (d *psync) registerLock(k *iouring.Ring) error {
-	if err := k.RegisterFiles(filePlaces); err != nil {
+	if err := k.RegisterFiles(filePlaces); err != nil || d.medium {
 		return err
 	}
 	if err := k.SetFile(0, int(d.lock.Fd())); err != nil {

@@ -37,7 +37,7 @@ const (
 // Nil, and reads go the usual ways, where the kernel has no wait with a limit
 // (before 5.11) or refuses another ring.
 func newSolo(d *psync, setup ringSetup) *ring {
-	if d.options.Engine != EngineAuto || setup.nop {
+	if d.options.Engine != EngineAuto && !d.medium || setup.nop {
 		return nil
 	}
 	k, err := iouring.Open(iouring.Config{Entries: 1, Flags: ringFlags, Quiet: true, Calls: setup.calls})

@@ -89,10 +89,11 @@ const (
 	Dropped                // a write that the target would not take, at no fault of the medium
 	Failed                 // an error of the medium, of the system or of the target
 	Damage                 // wrong bytes
+	Unverified             // a read that was to be proven holds nothing that a benchmark wrote
 	// Outcomes is how many there are.
-	Outcomes = 7
+	Outcomes = 8
 )
 
-var outcomeNames = [Outcomes]string{"ok", "miss", "late", "busy", "dropped", "error", "damage"}
+var outcomeNames = [Outcomes]string{"ok", "miss", "late", "busy", "dropped", "error", "damage", "unverified"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
