@@ -1,0 +1,68 @@
+package result
+
+import (
+	"sync"
+	"time"
+)
+
+// Config says what a run reports.
+type Config struct {
+	Version       string // of the program, as in "spillway-1.0"
+	GlobalOptions Options
+	// Percentiles to report, ascending, at most PercentilesMax; fio's default list
+	// if empty.
+	Percentiles []float64
+	// Which latencies have percentiles and bins. fio's default is clat alone.
+	Slat, Clat, Lat bool
+}
+
+// WorkerConfig names a worker: one clone of a job.
+type WorkerConfig struct {
+	Job     string // its section
+	Group   int
+	Options Options // of its section
+	// Grouped: all workers of the group that say so are one entry of the
+	// document, under the first one's name (group_reporting).
+	Grouped    bool
+	Depth      int         // iodepth
+	Directions []Direction // that it uses; read and write if empty
+	// OpenLoop: I/Os have an intended start, and lat_ns runs from it.
+	OpenLoop        bool
+	ContinueOnError bool
+}
+
+// Run collects what the workers of a run measure. It may be used from many
+// goroutines, and a document can be had at any time.
+type Run struct {
+	config Config
+	start  time.Time
+
+	mu      sync.Mutex
+	workers []*Recorder
+	extra   Spillway
+}
+
+// NewRun starts a run.
+func NewRun(config Config, start time.Time) *Run {
+	if len(config.Percentiles) == 0 {
+		config.Percentiles = DefaultPercentiles()
+	}
+	return &Run{config: config, start: start, extra: Spillway{Version: config.Version}}
+}
+
+// AddWorker makes the recorder of a worker. Entries of the document are in the
+// order of these calls.
+func (r *Run) AddWorker(config WorkerConfig) *Recorder {
+	recorder := newRecorder(config)
+	r.mu.Lock()
+	r.workers = append(r.workers, recorder)
+	r.mu.Unlock()
+	return recorder
+}
+
+// Amend changes what the document says under "spillway".
+func (r *Run) Amend(change func(*Spillway)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.extra)
+}
