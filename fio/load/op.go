@@ -82,14 +82,14 @@ type Outcome uint8
 
 // Outcomes. Only OK counts in latencies and bandwidth.
 const (
-	OK      Outcome = iota // a read's bytes are there and right as far as asked for; a write is accepted
-	Miss                   // the block is not there
-	Late                   // not done within the deadline
-	Busy                   // refused at once: a queue was full
-	Dropped                // a write that the target would not take, at no fault of the medium
-	Failed                 // an error of the medium, of the system or of the target
-	Damage                 // wrong bytes
-	Unverified             // a read that was to be proven holds nothing that a benchmark wrote
+	OK         Outcome = iota // a read's bytes are there and right as far as asked for; a write is accepted
+	Miss                      // the block is not there
+	Late                      // not done within the deadline
+	Busy                      // refused at once: a queue was full
+	Dropped                   // a write that the target would not take, at no fault of the medium
+	Failed                    // an error of the medium, of the system or of the target
+	Damage                    // wrong bytes
+	Unverified                // a read that was to be proven holds nothing that a benchmark wrote
 	// Outcomes is how many there are.
 	Outcomes = 8
 )
