@@ -110,7 +110,7 @@ func checkFio(t *testing.T, l fioLatency) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := midpointOf(s.bucketOfRank(rankOf(p, s.Count))); got != fioNS {
+		if got := s.FioPercentileNS(p); got != fioNS {
 			t.Errorf("P%v is %d, fio has %d", p, got, fioNS)
 		}
 		if got, want := s.PercentileNS(p), min(max(fioNS, l.Min), l.Max); got != want {

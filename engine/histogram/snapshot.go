@@ -3,6 +3,7 @@ package histogram
 import (
 	"fmt"
 	"math"
+	"math/big"
 )
 
 // Snapshot is the state of a Histogram at one time. It does not change and may
@@ -43,6 +44,24 @@ func (s Snapshot) PercentileNS(p float64) int64 {
 		return 0
 	}
 	return s.clamp(midpointOf(s.bucketOfRank(rankOf(p, s.Count))))
+}
+
+// FioPercentileNS is what fio prints for the same samples: the midpoint of the
+// bucket even where it lies outside MinNS..MaxNS, and the rank as it comes out of
+// C's long double of 64 bits, where 99.9 % of 1000 is a little over 999.
+func (s Snapshot) FioPercentileNS(p float64) int64 {
+	checkPercent(p)
+	if s.Count == 0 {
+		return 0
+	}
+	long := func(v float64) *big.Float { return new(big.Float).SetPrec(64).SetFloat64(v) }
+	exact := long(p)
+	exact.Quo(exact, long(100)).Mul(exact, new(big.Float).SetPrec(64).SetUint64(s.Count))
+	rank, _ := exact.Uint64()
+	if !exact.IsInt() {
+		rank++
+	}
+	return midpointOf(s.bucketOfRank(min(max(rank, 1), s.Count)))
 }
 
 // IntervalNS is the confidence interval of a percentile by order statistics: it

@@ -63,7 +63,7 @@ func (r *Run) job(m *merged) Job {
 		errors, first := m.errors(), int64(m.errno)
 		j.TotalErrors, j.FirstError = &errors, &first
 	}
-	j.Spillway = &SpillwayJob{CPUScope: "process", Error: m.errText, OpenLoop: m.config.OpenLoop,
+	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process", Error: m.errText, OpenLoop: m.config.OpenLoop,
 		Read: r.spillwayStats(m, Read), Write: r.spillwayStats(m, Write)}
 	if ios > 0 && bytes > 0 {
 		cpu := m.usage.User + m.usage.System

@@ -53,8 +53,6 @@ type Job struct {
 	Spillway          *SpillwayJob `json:"spillway,omitempty"`
 }
 
-// Directions pairs the statistics of a job with their directions; those that are
-// not there are left out.
 func (j *Job) stats(d Direction) *Stats { return [...]*Stats{j.Read, j.Write, j.Trim}[d] }
 
 // Stats are the numbers of one direction.
@@ -129,15 +127,18 @@ type SteadyState struct {
 // Spillway is what we add to fio's document.
 type Spillway struct {
 	Version string `json:"version"`
+	PID     int    `json:"pid"`
 	// Error is why the run did not end well, in words; "" where it did.
 	Error    string          `json:"error,omitempty"`
 	ExitCode int             `json:"exit_code"`
 	Verdict  *Gate           `json:"verdict,omitempty"`
 	Budget   json.RawMessage `json:"budget,omitempty"` // how the budget was derived
+	Status   []Status        `json:"status,omitempty"` // with status-interval
 }
 
 // SpillwayJob is what we add to each job.
 type SpillwayJob struct {
+	Workers    int            `json:"workers"`   // that the entry sums up
 	CPUScope   string         `json:"cpu_scope"` // whose CPU usr_cpu and sys_cpu count: "process"
 	Error      string         `json:"error,omitempty"`
 	OpenLoop   bool           `json:"open_loop"`

@@ -14,6 +14,7 @@ type merged struct {
 	submits    [len(batchLabels)]uint64
 	completes  [len(batchLabels)]uint64
 	ranges     [rangeCount]uint64
+	workers    int
 	runtimeMS  int64 // summed
 	longestMS  int64
 	usage      Usage // of the process, from the first begin to the last end
@@ -23,7 +24,7 @@ type merged struct {
 
 // mergeRecorders adds up recorders, one at least, at a time of the run.
 func mergeRecorders(recorders []*Recorder, nowNS int64) *merged {
-	m := &merged{config: recorders[0].config}
+	m := &merged{config: recorders[0].config, workers: len(recorders)}
 	firstNS, lastNS := int64(math.MaxInt64), int64(-1)
 	var before, after Usage
 	for _, r := range recorders {

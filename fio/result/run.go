@@ -1,6 +1,7 @@
 package result
 
 import (
+	"os"
 	"sync"
 	"time"
 )
@@ -14,6 +15,8 @@ type Config struct {
 	Percentiles []float64
 	// Which latencies have percentiles and bins. fio's default is clat alone.
 	Slat, Clat, Lat bool
+	// ExitCode is that of an error; 1 for all if nil.
+	ExitCode func(error) int
 }
 
 // WorkerConfig names a worker: one clone of a job.
@@ -40,6 +43,8 @@ type Run struct {
 	mu      sync.Mutex
 	workers []*Recorder
 	extra   Spillway
+	// Of so many calls of Tick every ticksKept-th is kept.
+	ticks, ticksKept int
 }
 
 // NewRun starts a run.
@@ -47,7 +52,7 @@ func NewRun(config Config, start time.Time) *Run {
 	if len(config.Percentiles) == 0 {
 		config.Percentiles = DefaultPercentiles()
 	}
-	return &Run{config: config, start: start, extra: Spillway{Version: config.Version}}
+	return &Run{config: config, start: start, ticksKept: 1, extra: Spillway{Version: config.Version, PID: os.Getpid()}}
 }
 
 // AddWorker makes the recorder of a worker. Entries of the document are in the
