@@ -3,8 +3,8 @@ package trace
 import (
 	"container/heap"
 	"io"
-	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Config shapes a generated trace. Zero values mean the defaults named here,
@@ -12,11 +12,15 @@ import (
 type Config struct {
 	// Seed decides everything random: equal configurations give equal traces.
 	Seed uint64
+	// Kind is what the requests are like. Default Conversation.
+	Kind Kind
 	// Requests is the number of requests; 0 means no end.
 	Requests int
 	// SpanMS is about how long Requests of them take; fewer requests in the same
 	// span keep re-use and its gaps as they are. Default 3,540,000, 59 minutes.
 	SpanMS int64
+	// TokensPerBlock is how many tokens an id covers. Default the constant.
+	TokensPerBlock int
 }
 
 const (
@@ -24,36 +28,27 @@ const (
 	// span it gives the rate of a trace without end.
 	ConversationRequests = 12_031
 	spanDefaultMS        = 59 * 60 * 1000
-	inputTokensMax       = 126_195
-	outputTokensMax      = 2_000
 	liveSessionsMax      = 1 << 20 // bound of memory: past it a conversation ends early
 )
 
-// Generator makes a trace of chat sessions: each starts with a prompt (all
-// share their first block, some a longer system prompt), and each later turn
-// sends everything said so far plus something new, after a pause to think. A
-// turn keeps the ids of the full blocks of the turn before; its partial last
-// block is never seen again. Memory is bounded by the sessions that are between
-// two turns.
+// Generator makes a trace of chat sessions that begin at random and go on
+// after a pause to think, counted from one turn to the next. Memory is bounded
+// by the sessions that are between two turns.
 type Generator struct {
-	rng        *rand.Rand
-	left       int // requests to come; negative: no end
-	arrivalMS  float64
-	meanGapMS  float64 // between two sessions' arrivals
-	pending    turnHeap
-	nextID     uint64
-	sequence   uint64
-	prompts    [][]uint64 // ids of the shared system prompts, given at first use
-	promptSize []int      // their lengths in blocks
+	chats     *Chats
+	rng       *rand.Rand // of arrivals
+	left      int        // requests to come; negative: no end
+	arrivalMS float64
+	meanGapMS float64 // between two sessions' arrivals
+	pending   turnHeap
+	sequence  uint64
 }
 
 // turn is a session waiting for its next request.
 type turn struct {
 	atMS     float64
 	sequence uint64 // order among equal times
-	number   int    // 1 for the session's first request
-	tokens   int    // input of this turn
-	keep     []uint64
+	session  *Session
 }
 
 // NewGenerator starts a generated trace.
@@ -62,20 +57,17 @@ func NewGenerator(c Config) *Generator {
 		c.SpanMS = spanDefaultMS
 	}
 	g := &Generator{
-		rng:  rand.New(rand.NewPCG(c.Seed, 0x7370696c6c776179)),
-		left: c.Requests,
+		chats: NewChats(c),
+		rng:   rand.New(rand.NewPCG(c.Seed, 0x6172726976616c73)),
+		left:  c.Requests,
 	}
 	inSpan := c.Requests
 	if inSpan <= 0 {
-		g.left, inSpan = -1, ConversationRequests
+		g.left, inSpan = -1, g.chats.model.requests
 	}
 	// The first sessions' later turns come after a pause, so the start is slow.
 	const catchUp = 0.92
-	g.meanGapMS = float64(c.SpanMS) / float64(inSpan) * turnsMean() * catchUp
-	g.prompts = make([][]uint64, sharedPrompts)
-	for range sharedPrompts {
-		g.promptSize = append(g.promptSize, 2+g.rng.IntN(sharedPromptBlocksMax-1))
-	}
+	g.meanGapMS = float64(c.SpanMS) / float64(inSpan) * g.chats.requestsMean * catchUp
 	g.arrive()
 	return g
 }
@@ -89,18 +81,16 @@ func (g *Generator) Next() (Request, error) {
 		g.left--
 	}
 	for len(g.pending) == 0 || g.arrivalMS <= g.pending[0].atMS {
-		g.push(g.firstTurn())
+		g.push(turn{atMS: g.arrivalMS, session: new(Session)})
 		g.arrive()
 	}
 	t := heap.Pop(&g.pending).(turn)
-	q := Request{
-		TimestampMS:  int64(t.atMS),
-		InputLength:  t.tokens,
-		OutputLength: g.outputTokens(),
-		HashIDs:      g.chain(t),
-	}
-	if g.rng.Float64() < anotherTurn(t.number) && len(g.pending) < liveSessionsMax {
-		g.push(g.followingTurn(t, q))
+	g.chats.Turn(t.session)
+	q := t.session.Request
+	q.TimestampMS = int64(t.atMS)
+	q.HashIDs = slices.Clone(q.HashIDs)
+	if pauseMS, more := g.chats.Pause(t.session); more && len(g.pending) < liveSessionsMax {
+		g.push(turn{atMS: t.atMS + pauseMS, session: t.session})
 	}
 	return q, nil
 }
@@ -111,21 +101,6 @@ func (g *Generator) push(t turn) {
 	t.sequence = g.sequence
 	g.sequence++
 	heap.Push(&g.pending, t)
-}
-
-// chain is the ids of a turn: those it keeps, then new ones.
-func (g *Generator) chain(t turn) []uint64 {
-	ids := make([]uint64, 0, blocksOf(t.tokens))
-	ids = append(ids, t.keep...)
-	for len(ids) < cap(ids) {
-		ids = append(ids, g.newID())
-	}
-	return ids
-}
-
-func (g *Generator) newID() uint64 {
-	g.nextID++
-	return g.nextID - 1
 }
 
 func blocksOf(tokens int) int { return (tokens + TokensPerBlock - 1) / TokensPerBlock }
@@ -148,9 +123,4 @@ func (h *turnHeap) Pop() any {
 	(*h)[last] = turn{}
 	*h = (*h)[:last]
 	return t
-}
-
-// logNormal draws from the log-normal distribution with this median.
-func (g *Generator) logNormal(median, sigma float64) float64 {
-	return median * math.Exp(sigma*g.rng.NormFloat64())
 }

@@ -97,7 +97,7 @@ func TestShape(t *testing.T) {
 			s := measure(t, &listSource{all})
 			checkShape(t, s)
 			for _, row := range []struct{ share, want float64 }{{.01, .052}, {.05, .196}, {.10, .279}, {.25, .354}, {.50, .363}} {
-				near(t, fmt.Sprintf("LRU hits at %.0f %%", 100*row.share), lruHits(all, s.unique, row.share), row.want, 0, .02)
+				near(t, fmt.Sprintf("LRU hits at %.0f %%", 100*row.share), lruHits(all, s.unique, row.share), row.want, 0, .03)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func checkShape(t *testing.T, s shape) {
 	near(t, "requests", float64(s.requests), 12_031, 0, 0)
 	near(t, "references per request", float64(s.refs)/float64(s.requests), 24.0, .12, 0)
 	near(t, "span, s", float64(s.spanMS)/1000, 3_537, .08, 0)
-	near(t, "re-referenced", s.rereferenced, .366, 0, .02)
+	near(t, "re-referenced", s.rereferenced, .366, 0, .03) // three standard deviations of 24 seeds
 	near(t, "seen once", s.seenOnce, .759, 0, .03)
 	near(t, "share of the hottest 1 %", s.hot, .122, 0, .03)
 	near(t, "gap P50, ms", float64(s.gapP50), 114_000, .15, 0)
