@@ -23,6 +23,17 @@ const (
 	Dropped = wire.Dropped
 )
 
+// Reason says why a block of a Put is Dropped, see docs/format/wire.md.
+type Reason = wire.Reason
+
+// The reasons that a daemon gives.
+const (
+	ReasonPartial    = wire.ReasonPartial
+	ReasonFirstSight = wire.ReasonFirstSight
+	ReasonBudget     = wire.ReasonBudget
+	ReasonQueue      = wire.ReasonQueue
+)
+
 // Block is one block of a Get or Put: its key and the places of its pieces, which
 // together are the namespace's block bytes. All blocks of a call have the same
 // number of pieces.
@@ -48,6 +59,7 @@ type PutOptions struct {
 	DropIfBusy bool
 	Depth      uint32 // of the first block in its chain; the others follow
 	Importance uint8
+	Partial    bool // the last block is not full: the prompt ends within it
 }
 
 // Job is a Get or Put under way.
@@ -64,6 +76,7 @@ type Result struct {
 	Statuses []Status
 	Prefix   int           // leading blocks that are Hit, or Stored or Present
 	Time     time.Duration // within the daemon
+	Reasons  []Reason      // why blocks of a Put are Dropped; nil where the daemon says nothing
 }
 
 // Get starts reading blocks.
@@ -76,7 +89,7 @@ func (ns *Namespace) Get(blocks []Block, o GetOptions) *Job {
 
 // Put starts storing blocks, given root first.
 func (ns *Namespace) Put(blocks []Block, o PutOptions) *Job {
-	flags := flag(o.Durable, wire.PutDurable) | flag(o.DropIfBusy, wire.PutDropIfBusy)
+	flags := flag(o.Durable, wire.PutDurable) | flag(o.DropIfBusy, wire.PutDropIfBusy) | flag(o.Partial, wire.PutPartial)
 	return ns.transfer(wire.TypePut, blocks, Dropped, func(number uint32, keys wire.Keys, places wire.Places) wire.Message {
 		return &wire.Put{Namespace: number, Group: o.Group, Flags: flags, DeadlineUS: microseconds(o.Timeout), Depth: o.Depth,
 			Importance: o.Importance, Keys: keys, Places: places}
@@ -187,6 +200,9 @@ func resultOf(m *wire.Results) Result {
 	r := Result{Statuses: make([]Status, len(m.Statuses)), Prefix: int(m.Prefix), Time: time.Duration(m.TimeUS) * time.Microsecond}
 	for i, s := range m.Statuses {
 		r.Statuses[i] = Status(s)
+	}
+	for _, why := range m.Reasons {
+		r.Reasons = append(r.Reasons, Reason(why))
 	}
 	return r
 }

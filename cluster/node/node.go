@@ -16,6 +16,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // Node serves stores to clients. All methods may be called from many goroutines.
@@ -33,6 +34,7 @@ type Node struct {
 	bodyBytes atomic.Int64
 	times     times
 	events    eventLog
+	sights    atomic.Pointer[admit.Sights] // nil until somebody wants it
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
 
@@ -62,10 +64,14 @@ func New(o Options) (*Node, error) {
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {
 		st := s.Stat()
-		n.drives = append(n.drives, newDrive(o.PutQueueBytes, o.PutQueueTime))
+		d := newDrive(o.PutQueueBytes, o.PutQueueTime)
+		d.capacityBytes = st.CapacityBytes
+		d.setLimits(&o.Admission)
+		n.drives = append(n.drives, d)
 		n.seeds = append(n.seeds, xxh3.HashString(st.StoreID))
 		n.sizes = append(n.sizes, float64(max(st.CapacityBytes, 1)))
 	}
+	n.setSights(&o)
 	return n, nil
 }
 

@@ -47,6 +47,8 @@ type Options struct {
 	// dropped at once. Default 256 MiB and 2 s.
 	PutQueueBytes int64
 	PutQueueTime  time.Duration
+	// Admission says which puts are worth writing.
+	Admission Admission
 	// Patience is the deadline of requests that give none. Default 30 s.
 	Patience time.Duration
 	// StallTime is how long a client may leave its answers unread. Default 10 s.
@@ -63,6 +65,8 @@ type NamespaceRule struct {
 	Token      string // clients must show it to open the namespace; empty: none
 	Share      int    // weight among namespaces when a drive is busy; 0 means 1
 	QuotaBytes int64  // over all stores; 0: what the namespace has, NoQuota: none
+	Admit      string // AdmitAll or AdmitSecond; empty: as Admission says
+	WriteShare int    // weight in the write budget; 0: as Share
 }
 
 // NoQuota as a quota takes away the one that a namespace has.
@@ -82,6 +86,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.LeasesMax, 4096)
 	setDefault(&o.PutQueueBytes, 256<<20)
 	setDefault(&o.PutQueueTime, 2*time.Second)
+	o.Admission.setDefaults()
 	setDefault(&o.Patience, 30*time.Second)
 	setDefault(&o.StallTime, 10*time.Second)
 	if o.Logger == nil {
@@ -129,7 +134,13 @@ func (o Options) Validate() error {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrOptions, c.name, c.n, c.min, c.max)
 		}
 	}
+	if err := o.Admission.validate(); err != nil {
+		return err
+	}
 	for name, rule := range o.Namespaces {
+		if !admits(rule.Admit) || rule.WriteShare < 0 || rule.WriteShare > 1000 {
+			return fmt.Errorf("%w: namespace %q has admit %q (want all or second) and write share %d (want 1 to 1000)", ErrOptions, name, rule.Admit, rule.WriteShare)
+		}
 		if rule.Share < 0 || rule.Share > 1000 || rule.QuotaBytes < NoQuota {
 			return fmt.Errorf("%w: namespace %q has share %d (want 1 to 1000) and quota %d", ErrOptions, name, rule.Share, rule.QuotaBytes)
 		}

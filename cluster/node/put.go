@@ -1,13 +1,16 @@
 package node
 
 import (
+	"time"
+
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // put serves a Put.
 func (q *request) put(m *wire.Put) {
-	t := q.startTransfer(m.Flags, wire.PutDurable|wire.PutDropIfBusy, m.Namespace, m.Group, m.Keys, m.Places, stores)
+	t := q.startTransfer(m.Flags, wire.PutDurable|wire.PutDropIfBusy|wire.PutPartial, m.Namespace, m.Group, m.Keys, m.Places, stores)
 	if t == nil {
 		return
 	}
@@ -17,13 +20,18 @@ func (q *request) put(m *wire.Put) {
 	if m.Flags&wire.PutDurable != 0 {
 		o.Durability = engine.Durable
 	}
-	chunks := t.admit(t.chunks())
+	t.gate(m.Flags&wire.PutPartial != 0)
+	all := t.chunks()
+	chunks := t.admit(all)
 	// Tail first, as within a call of the engine: a leaf ages before its parent.
 	for i := len(chunks) - 1; i >= 0; i-- {
 		t.store(&chunks[i], m, o)
 		chunks[i].part.drive.discharge(chunks[i].bytes)
 	}
 	t.setRest(wire.Dropped)
+	for i := range all {
+		t.refund(&all[i])
+	}
 	t.reply(func(s wire.Status) bool { return s == wire.Stored || s == wire.Present })
 }
 
@@ -36,7 +44,9 @@ func (t *transfer) admit(chunks []chunk) []chunk {
 	for _, c := range chunks {
 		if d := c.part.drive; full[d] || !d.admit(c.bytes) {
 			full[d] = true
-			t.set(c.items, wire.Dropped)
+			for _, i := range c.items {
+				t.refuse(i, admit.QueueFull)
+			}
 			continue
 		}
 		kept = append(kept, c)
@@ -51,7 +61,11 @@ func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 		t.tooLate(c.items)
 		return
 	}
-	defer func() { d.leave(stores, c.bytes, t.moved(c.items, wire.Stored)) }()
+	defer func() {
+		stored := t.moved(c.items, wire.Stored)
+		d.leave(stores, c.bytes, stored)
+		d.wear.Wrote(time.Now(), stored+t.moved(c.items, wire.Late))
+	}()
 	items := make([]engine.PutItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.PutItem{Key: t.keys[i], Src: t.pieces[i], Depth: m.Depth + uint32(i), Importance: m.Importance}

@@ -25,12 +25,17 @@ func (n *Node) Update(o Options) error {
 	n.options.Store(&o)
 	for _, d := range n.drives {
 		d.setBounds(o.PutQueueBytes, o.PutQueueTime)
+		if o.Admission != before.Admission {
+			d.setLimits(&o.Admission)
+		}
 	}
+	n.setSights(&o)
 	var errs []error
 	for _, s := range n.openSpaces() {
 		rule := o.Namespaces[s.name]
 		for i := range s.parts {
 			s.parts[i].drive.setWeight(s.parts[i].flow, float64(max(rule.Share, 1)))
+			s.parts[i].drive.budget.SetWeight(s.parts[i].writes, o.writeShare(s.name))
 		}
 		if rule.QuotaBytes == before.Namespaces[s.name].QuotaBytes {
 			continue // what was set by other means stays

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // class tells loads, which somebody waits for, from stores.
@@ -35,6 +37,10 @@ type drive struct {
 	queueBytes int64 // bounds of waiting and running stores together
 	queueTime  time.Duration
 
+	capacityBytes int64        // of its store
+	budget        admit.Budget // what it may be written
+	wear          *admit.Wear  // what it was
+
 	mu       sync.Mutex
 	waiting  [classes]ticketHeap
 	running  [classes]int64 // bytes
@@ -62,7 +68,7 @@ type ticket struct {
 }
 
 func newDrive(queueBytes int64, queueTime time.Duration) *drive {
-	return &drive{queueBytes: queueBytes, queueTime: queueTime}
+	return &drive{queueBytes: queueBytes, queueTime: queueTime, wear: admit.NewWear(time.Now())}
 }
 
 // admit takes bytes of a put into the queue's account, or refuses: more would

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // space is one namespace over all stores of the node. A key has its home on one of
@@ -27,18 +28,20 @@ type space struct {
 
 // part is a space on one store.
 type part struct {
-	ns    *engine.Namespace
-	drive *drive
-	flow  *flow
-	seed  uint64  // of the store, for the draw
-	size  float64 // of the store, its weight
+	ns     *engine.Namespace
+	drive  *drive
+	flow   *flow
+	writes *admit.Share // of the drive's budget
+	seed   uint64       // of the store, for the draw
+	size   float64      // of the store, its weight
 }
 
 // spaceCounters count keys, not requests.
 type spaceCounters struct {
 	hits, misses, late, busy, stored, present, dropped atomic.Uint64
 	latePuts                                           atomic.Uint64
-	prefixHits                                         atomic.Uint64 // hits with all before them in the request hit
+	refused                                            [admit.QueueFull + 1]atomic.Uint64 // of dropped, by reason
+	prefixHits                                         atomic.Uint64                      // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }
 
@@ -106,7 +109,8 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 			return nil, err
 		}
 		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
-			seed: n.seeds[i], size: n.sizes[i]})
+			writes: n.drives[i].budget.NewShare(n.options.Load().writeShare(d.Name)),
+			seed:   n.seeds[i], size: n.sizes[i]})
 	}
 	if err := s.setQuota(rule.QuotaBytes); err != nil {
 		return nil, err

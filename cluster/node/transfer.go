@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // transfer is a Get or a Put under way. Its blocks go to the engine in chunks, each
@@ -20,6 +21,8 @@ type transfer struct {
 	pieces   [][][]byte // of each key; nil where its place is bad
 	regions  map[uint32]*region
 	statuses []byte // a wire.Status each; every chunk writes its own
+	reasons  []byte // a wire.Reason each, of a Put; nil: none
+	charged  []bool // taken from the write budget; nil: nothing
 
 	mu       sync.Mutex
 	answered bool
@@ -133,7 +136,7 @@ func (t *transfer) released(i int) {
 // reply sends the statuses and then what has been released already. good says which
 // statuses make a prefix.
 func (t *transfer) reply(good func(wire.Status) bool) {
-	results := &wire.Results{Statuses: t.statuses, TimeUS: uint32(min(time.Since(t.q.came).Microseconds(), 1<<32-1))}
+	results := &wire.Results{Statuses: t.statuses, Reasons: t.reasons, TimeUS: uint32(min(time.Since(t.q.came).Microseconds(), 1<<32-1))}
 	for int(results.Prefix) < len(t.statuses) && good(wire.Status(t.statuses[results.Prefix])) {
 		results.Prefix++
 	}
@@ -268,7 +271,14 @@ func (t *transfer) count(prefix int) {
 		k.readBytes.Add(n[wire.Hit] * uint64(t.space.blockBytes))
 		return
 	}
-	t.q.c.node.times.put(time.Now(), n[wire.Stored]+n[wire.Present], n[wire.Dropped])
+	var not [len(k.refused)]uint64
+	for _, why := range t.reasons {
+		not[why]++
+	}
+	for why := 1; why < len(not); why++ {
+		k.refused[why].Add(not[why])
+	}
+	t.q.c.node.times.put(time.Now(), n[wire.Stored]+n[wire.Present], n[wire.Dropped]-not[admit.Partial]-not[admit.FirstSight])
 	add(&k.stored, wire.Stored)
 	add(&k.latePuts, wire.Late)
 	add(&k.present, wire.Present)

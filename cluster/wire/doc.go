@@ -83,8 +83,29 @@ const (
 	GetPrefix     = 1 << 2 // only the longest prefix that is here
 	PutDurable    = 1 << 0 // answered when data and log are on stable media
 	PutDropIfBusy = 1 << 1 // DROPPED where a slot would have to be waited for
+	PutPartial    = 1 << 2 // the last block is not full: the end of a prompt within a block
 	RegionSource  = 1 << 0 // the client only puts from the region
 )
+
+// Reason says why a block of a Put is DROPPED.
+type Reason uint8
+
+// Reasons; 0 is none that the daemon chose: no room, a sick drive, bad memory.
+const (
+	ReasonPartial    Reason = 1 // the last block of a prompt, not full
+	ReasonFirstSight Reason = 2 // it is stored when it is put again
+	ReasonBudget     Reason = 3 // the drive has been written as much as it may
+	ReasonQueue      Reason = 4 // too much waits for the drive
+)
+
+var reasonNames = [...]string{"other", "partial", "first sight", "write budget", "queue"}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return "unknown"
+}
 
 // Code says what kind of error answers a request.
 type Code uint16

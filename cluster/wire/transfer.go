@@ -65,6 +65,7 @@ type Results struct {
 	Prefix   uint32 // leading keys that are HIT; of a Put, STORED or PRESENT
 	TimeUS   uint32
 	Statuses []byte // a Status each
+	Reasons  []byte // a Reason each; empty where no block of a Put has one
 }
 
 // Append implements Message.
@@ -72,14 +73,17 @@ func (m *Results) Append(b []byte) []byte {
 	for _, n := range []uint32{m.Prefix, m.TimeUS, uint32(len(m.Statuses))} {
 		b = le.AppendUint32(b, n)
 	}
-	return append(b, m.Statuses...)
+	return append(append(b, m.Statuses...), m.Reasons...)
 }
 
-// ParseResults decodes Results; the statuses refer to body.
+// ParseResults decodes Results; statuses and reasons refer to body.
 func ParseResults(body []byte) (m Results, err error) {
 	r := reader{b: body}
 	m.Prefix, m.TimeUS = r.u32("prefix"), r.u32("time")
 	m.Statuses = r.take(int(r.u32("number of statuses")), "statuses")
+	if len(r.b) > 0 {
+		m.Reasons = r.take(len(m.Statuses), "reasons")
+	}
 	return m, r.done()
 }
 
