@@ -54,6 +54,15 @@ func (a *Admission) validate() error {
 	return nil
 }
 
+// wearStat adds what was written to the drive and what may be.
+func (d *drive) wearStat(st *DriveStat, now time.Time) {
+	day := d.wear.Day(now)
+	st.DayBytes, st.DayMS = day.Bytes, day.Time.Milliseconds()
+	st.DayBudgetBytes = int64(d.budget.BytesPerSecond() * (24 * time.Hour).Seconds())
+	st.BudgetLeftBytes, _ = d.budget.Left(now)
+	st.DrivesPerDay, st.DaysLeft = day.DrivesPerDay(d.capacityBytes), day.DaysLeft(d.enduranceBytes)
+}
+
 // setLimits makes the write budget what the options say. With limits that stay the
 // same, what was saved up stays.
 func (d *drive) setLimits(a *Admission) {

@@ -65,7 +65,7 @@ func New(o Options) (*Node, error) {
 	for _, s := range o.Stores {
 		st := s.Stat()
 		d := newDrive(o.PutQueueBytes, o.PutQueueTime)
-		d.capacityBytes = st.CapacityBytes
+		d.capacityBytes, d.enduranceBytes = st.CapacityBytes, o.Endurance[st.Dir]
 		d.setLimits(&o.Admission)
 		n.drives = append(n.drives, d)
 		n.seeds = append(n.seeds, xxh3.HashString(st.StoreID))

@@ -47,6 +47,9 @@ type Options struct {
 	// dropped at once. Default 256 MiB and 2 s.
 	PutQueueBytes int64
 	PutQueueTime  time.Duration
+	// Endurance is how many bytes the drive of a store may still be written, by the
+	// store's directory, for a projection of its days. What is not here is unknown.
+	Endurance map[string]int64
 	// Admission says which puts are worth writing.
 	Admission Admission
 	// Patience is the deadline of requests that give none. Default 30 s.

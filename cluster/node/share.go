@@ -37,9 +37,10 @@ type drive struct {
 	queueBytes int64 // bounds of waiting and running stores together
 	queueTime  time.Duration
 
-	capacityBytes int64        // of its store
-	budget        admit.Budget // what it may be written
-	wear          *admit.Wear  // what it was
+	capacityBytes  int64        // of its store
+	enduranceBytes int64        // that its drive may still be written; 0: unknown
+	budget         admit.Budget // what it may be written
+	wear           *admit.Wear  // what it was
 
 	mu       sync.Mutex
 	waiting  [classes]ticketHeap

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // Stat is a snapshot of a node. Counters count from its start.
@@ -42,26 +43,30 @@ type RecentStat struct {
 
 // SpaceStat is a namespace over all stores. It counts keys.
 type SpaceStat struct {
-	Name           string `json:"name"`             // as its descriptor says
-	ID             string `json:"id"`               // 64 hex digits
-	Number         int    `json:"number"`           // in the order in which they were opened, from 1
-	BlockBytes     int    `json:"block_bytes"`      // size of every block
-	TokensPerBlock int    `json:"tokens_per_block"` // as its descriptor says; 0: unknown
-	Share          int    `json:"share"`            // weight when a drive is busy
-	QuotaBytes     int64  `json:"quota_bytes"`      // over all stores; 0: none
-	Blocks         int    `json:"blocks"`           // present
-	Slots          int    `json:"slots"`            // blocks that fit
-	Hits           uint64 `json:"hits"`             // blocks of Gets that were read
-	PrefixHits     uint64 `json:"prefix_hits"`      // hits with everything before them in the request hit
-	Misses         uint64 `json:"misses"`           // blocks of Gets that were not here
-	Late           uint64 `json:"late"`             // blocks of Gets past their deadline
-	Busy           uint64 `json:"busy"`             // blocks of Gets refused at a bound
-	Stored         uint64 `json:"stored"`           // blocks of Puts
-	Present        uint64 `json:"present"`          // blocks of Puts that were here
-	Dropped        uint64 `json:"dropped"`          // blocks of Puts refused or failed
-	LatePuts       uint64 `json:"late_puts"`        // blocks of Puts past their deadline
-	ReadBytes      uint64 `json:"read_bytes"`       // of hits
-	WrittenBytes   uint64 `json:"written_bytes"`    // of stored blocks
+	Name           string `json:"name"`                // as its descriptor says
+	ID             string `json:"id"`                  // 64 hex digits
+	Number         int    `json:"number"`              // in the order in which they were opened, from 1
+	BlockBytes     int    `json:"block_bytes"`         // size of every block
+	TokensPerBlock int    `json:"tokens_per_block"`    // as its descriptor says; 0: unknown
+	Share          int    `json:"share"`               // weight when a drive is busy
+	QuotaBytes     int64  `json:"quota_bytes"`         // over all stores; 0: none
+	Blocks         int    `json:"blocks"`              // present
+	Slots          int    `json:"slots"`               // blocks that fit
+	Hits           uint64 `json:"hits"`                // blocks of Gets that were read
+	PrefixHits     uint64 `json:"prefix_hits"`         // hits with everything before them in the request hit
+	Misses         uint64 `json:"misses"`              // blocks of Gets that were not here
+	Late           uint64 `json:"late"`                // blocks of Gets past their deadline
+	Busy           uint64 `json:"busy"`                // blocks of Gets refused at a bound
+	Stored         uint64 `json:"stored"`              // blocks of Puts
+	Present        uint64 `json:"present"`             // blocks of Puts that were here
+	Dropped        uint64 `json:"dropped"`             // blocks of Puts refused or failed
+	NotFull        uint64 `json:"dropped_partial"`     // of those, partial blocks
+	FirstSight     uint64 `json:"dropped_first_sight"` // of those, put for the first time
+	OverBudget     uint64 `json:"dropped_budget"`      // of those, beyond the write budget
+	QueueFull      uint64 `json:"dropped_queue"`       // of those, beyond the bounds of the queue
+	LatePuts       uint64 `json:"late_puts"`           // blocks of Puts past their deadline
+	ReadBytes      uint64 `json:"read_bytes"`          // of hits
+	WrittenBytes   uint64 `json:"written_bytes"`       // of stored blocks
 }
 
 // DriveStat is a store's queue.
@@ -74,6 +79,12 @@ type DriveStat struct {
 	AdmittedMaxBytes    int64   `json:"admitted_max_bytes"`     // the bound of those
 	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
 	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
+	DayBytes            int64   `json:"day_bytes"`              // of blocks written within the last day
+	DayMS               int64   `json:"day_ms"`                 // that day; shorter when the daemon has not run for so long
+	DayBudgetBytes      int64   `json:"day_budget_bytes"`       // what the write budget allows in a day; 0: no bound
+	BudgetLeftBytes     int64   `json:"budget_left_bytes"`      // what it allows at once, now
+	DrivesPerDay        float64 `json:"drives_per_day"`         // store capacities written per day at this pace (DWPD); 0: not yet
+	DaysLeft            float64 `json:"days_left"`              // until the drive's endurance is used up at this pace; 0: not known
 }
 
 // ClientStat is one connection.
@@ -130,6 +141,9 @@ func (s *space) stat() SpaceStat {
 	k := &s.counters
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
 	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
+	for why, n := range map[admit.Reason]*uint64{admit.Partial: &st.NotFull, admit.FirstSight: &st.FirstSight, admit.OverBudget: &st.OverBudget, admit.QueueFull: &st.QueueFull} {
+		*n = k.refused[why].Load()
+	}
 	st.ReadBytes, st.WrittenBytes = k.readBytes.Load(), k.writtenBytes.Load()
 	return st
 }
@@ -146,6 +160,7 @@ func (d *drive) stat() DriveStat {
 		return 0
 	}
 	st.ReadBytesPerSecond, st.WriteBytesPerSecond = perSecond(loads), perSecond(stores)
+	d.wearStat(&st, time.Now())
 	return st
 }
 

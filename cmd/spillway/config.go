@@ -10,7 +10,7 @@ import (
 )
 
 type configCmd struct {
-	Check configCheckCmd `cmd:"" help:"Say whether a daemon could start with a configuration; touches no store."`
+	Check configCheckCmd `cmd:"" help:"Say whether a daemon could start with a configuration, and what its write budget comes to; touches no store."`
 	Show  configShowCmd  `cmd:"" help:"Show every setting with its effective value; tokens are hidden."`
 }
 
@@ -26,8 +26,15 @@ func (c *configCheckCmd) run(_ context.Context, st *state) error {
 	if err := f.Check(); err != nil {
 		return inFile(c.File, err)
 	}
-	_, err = fmt.Fprintf(st.stdout, "%s: ok, %d stores, %d namespaces\n", c.File, len(f.Stores), len(f.Namespaces))
-	return err
+	if _, err = fmt.Fprintf(st.stdout, "%s: ok, %d stores, %d namespaces\n", c.File, len(f.Stores), len(f.Namespaces)); err != nil {
+		return err
+	}
+	for _, line := range f.Explain() {
+		if _, err = fmt.Fprintln(st.stdout, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inFile names the file that a check of the whole is about.

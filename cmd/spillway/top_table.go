@@ -20,7 +20,7 @@ func printTop(w io.Writer, before, now *admin.State) error {
 	if before == nil || before.Instance != now.Instance || now.UptimeMS <= before.UptimeMS {
 		before = nil
 	}
-	for _, part := range [][][]string{topHead(before, now), topStores(before, now), topSpaces(before, now), topClients(now)} {
+	for _, part := range [][][]string{topHead(before, now), topStores(before, now), topWear(now), topSpaces(before, now), topRefused(before, now), topClients(now)} {
 		if len(part) == 0 {
 			continue
 		}
@@ -97,12 +97,7 @@ func topStores(before, now *admin.State) [][]string {
 
 func topSpaces(before, now *admin.State) [][]string {
 	rows := [][]string{{"NAMESPACE", "ID", "BLOCK", "BLOCKS", "SLOTS", "HIT", "PREFIX HIT", "MISS", "LATE", "BUSY", "STORED", "PRESENT", "DROPPED"}}
-	earlier := map[string]node.SpaceStat{}
-	if before != nil {
-		for _, s := range before.Spaces {
-			earlier[s.ID] = s
-		}
-	}
+	earlier := spacesOf(before)
 	for _, s := range now.Spaces {
 		was := earlier[s.ID]
 		n := func(was, is uint64) string { return count(before, now, was, is, plain) }
@@ -111,6 +106,57 @@ func topSpaces(before, now *admin.State) [][]string {
 			n(was.Stored, s.Stored), n(was.Present, s.Present), n(was.Dropped, s.Dropped)})
 	}
 	return rows
+}
+
+// topWear is what was written to the drives; nothing as long as nothing was.
+func topWear(now *admin.State) (rows [][]string) {
+	for i := range now.Stores {
+		d := &now.Drives[i]
+		if d.DayBytes == 0 && d.DayBudgetBytes == 0 {
+			continue
+		}
+		budget, left, last := "none", "-", "-"
+		if d.DayBudgetBytes > 0 {
+			budget, left = units.Bytes(d.DayBudgetBytes), units.Bytes(d.BudgetLeftBytes)
+		}
+		if d.DaysLeft > 0 {
+			last = fmt.Sprintf("%.4g days", d.DaysLeft)
+		}
+		rows = append(rows, []string{now.Stores[i].Dir, units.Bytes(d.DayBytes), (time.Duration(d.DayMS) * time.Millisecond).Round(time.Minute).String(),
+			budget, left, fmt.Sprintf("%.3g", d.DrivesPerDay), last})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([][]string{{"WEAR", "WRITTEN", "WITHIN", "BUDGET A DAY", "LEFT NOW", "DWPD", "LASTS"}}, rows...)
+}
+
+// topRefused is what was not worth a write; nothing as long as all was.
+func topRefused(before, now *admin.State) (rows [][]string) {
+	earlier := spacesOf(before)
+	for _, s := range now.Spaces {
+		if s.NotFull+s.FirstSight+s.OverBudget+s.QueueFull == 0 {
+			continue
+		}
+		was := earlier[s.ID]
+		n := func(was, is uint64) string { return count(before, now, was, is, plain) }
+		rows = append(rows, []string{s.Name, n(was.NotFull, s.NotFull), n(was.FirstSight, s.FirstSight), n(was.OverBudget, s.OverBudget), n(was.QueueFull, s.QueueFull)})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return append([][]string{{"NOT WRITTEN", "PARTIAL", "FIRST SIGHT", "WRITE BUDGET", "QUEUE"}}, rows...)
+}
+
+// spacesOf are the namespaces of a state by ID; there may be no state.
+func spacesOf(s *admin.State) map[string]node.SpaceStat {
+	byID := map[string]node.SpaceStat{}
+	if s != nil {
+		for i := range s.Spaces {
+			byID[s.Spaces[i].ID] = s.Spaces[i]
+		}
+	}
+	return byID
 }
 
 func topClients(now *admin.State) [][]string {

@@ -80,6 +80,18 @@ func (b *Budget) Limited() bool {
 	return len(b.limits) > 0
 }
 
+// BytesPerSecond is the lowest limit; 0 without one.
+func (b *Budget) BytesPerSecond() (lowest float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.limits {
+		if rate := b.limits[i].BytesPerSecond; lowest == 0 || rate < lowest {
+			lowest = rate
+		}
+	}
+	return lowest
+}
+
 // NewShare adds a namespace. It begins with nothing of its own.
 func (b *Budget) NewShare(weight float64) *Share {
 	b.mu.Lock()

@@ -205,6 +205,10 @@ func shownSpaces(all []node.SpaceStat) []node.SpaceStat {
 		other.Stored += s.Stored
 		other.Present += s.Present
 		other.Dropped += s.Dropped
+		other.NotFull += s.NotFull
+		other.FirstSight += s.FirstSight
+		other.OverBudget += s.OverBudget
+		other.QueueFull += s.QueueFull
 		other.LatePuts += s.LatePuts
 		other.ReadBytes += s.ReadBytes
 		other.WrittenBytes += s.WrittenBytes

@@ -45,6 +45,10 @@ var spaceRows = []row[node.SpaceStat]{
 	{"put_blocks_total", putHelp, "result", "present", func(s *node.SpaceStat) float64 { return float64(s.Present) }},
 	{"put_blocks_total", putHelp, "result", "dropped", func(s *node.SpaceStat) float64 { return float64(s.Dropped) }},
 	{"put_blocks_total", putHelp, "result", "late", func(s *node.SpaceStat) float64 { return float64(s.LatePuts) }},
+	{"put_blocks_refused_total", refusedHelp, "reason", "partial", func(s *node.SpaceStat) float64 { return float64(s.NotFull) }},
+	{"put_blocks_refused_total", refusedHelp, "reason", "first_sight", func(s *node.SpaceStat) float64 { return float64(s.FirstSight) }},
+	{"put_blocks_refused_total", refusedHelp, "reason", "write_budget", func(s *node.SpaceStat) float64 { return float64(s.OverBudget) }},
+	{"put_blocks_refused_total", refusedHelp, "reason", "queue", func(s *node.SpaceStat) float64 { return float64(s.QueueFull) }},
 	{"read_bytes_total", "Bytes of blocks that were hit.", "", "", func(s *node.SpaceStat) float64 { return float64(s.ReadBytes) }},
 	{"written_bytes_total", "Bytes of blocks that were stored.", "", "", func(s *node.SpaceStat) float64 { return float64(s.WrittenBytes) }},
 	{"namespace_blocks", "Blocks present.", "", "", func(s *node.SpaceStat) float64 { return float64(s.Blocks) }},
@@ -53,8 +57,9 @@ var spaceRows = []row[node.SpaceStat]{
 }
 
 const (
-	getHelp = "Blocks that gets asked for, by their answer."
-	putHelp = "Blocks that puts brought, by their answer."
+	getHelp     = "Blocks that gets asked for, by their answer."
+	putHelp     = "Blocks that puts brought, by their answer."
+	refusedHelp = "Of the dropped blocks those that the daemon chose not to write, by reason."
 )
 
 var storeRows = []row[engine.Stat]{
@@ -96,6 +101,11 @@ var driveRows = []row[node.DriveStat]{
 	{"store_queue_running_bytes", "Bytes of transfers under way.", "class", "store", func(d *node.DriveStat) float64 { return float64(d.StoreBytes) }},
 	{"store_put_queue_bytes", "Bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedBytes) }},
 	{"store_put_queue_limit_bytes", "Bound of the bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedMaxBytes) }},
+	{"store_day_written_bytes", "Bytes of blocks written within the last day, or since the start.", "", "", func(d *node.DriveStat) float64 { return float64(d.DayBytes) }},
+	{"store_day_budget_bytes", "Bytes that the write budget allows in a day; 0: no bound.", "", "", func(d *node.DriveStat) float64 { return float64(d.DayBudgetBytes) }},
+	{"store_write_budget_left_bytes", "Bytes that the write budget allows at once, now; 0 without one, too.", "", "", func(d *node.DriveStat) float64 { return float64(d.BudgetLeftBytes) }},
+	{"store_drive_writes_per_day", "Capacities of the store written per day at the pace of the last day; 0: not yet known.", "", "", func(d *node.DriveStat) float64 { return d.DrivesPerDay }},
+	{"store_endurance_seconds", "Time until the drive's endurance is used up at that pace; 0: not known.", "", "", func(d *node.DriveStat) float64 { return d.DaysLeft * 86400 }},
 	{"store_read_bytes_per_second", "Rate at which the drive gave blocks, as measured while it read; 0: not yet.", "", "", func(d *node.DriveStat) float64 { return d.ReadBytesPerSecond }},
 	{"store_write_bytes_per_second", "Rate at which the drive took puts, as measured while it wrote; 0: not yet.", "", "", func(d *node.DriveStat) float64 { return d.WriteBytesPerSecond }},
 }

@@ -100,11 +100,15 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 		ConnectionsMax: l.Connections, NamespacesMax: l.Namespaces, RequestsMax: l.Requests, KeysMax: l.Keys,
 		RegionsMax: l.Regions, RegionBytesMax: int64(l.RegionBytes), LeasesMax: l.Leases,
 		PutQueueBytes: int64(f.Puts.QueueBytes), PutQueueTime: f.Puts.QueueTime.Duration,
-		Patience: l.Patience.Duration, StallTime: l.StallTime.Duration, KeepRegionsUnpinned: !l.PinnedMemory}
+		Patience: l.Patience.Duration, StallTime: l.StallTime.Duration, KeepRegionsUnpinned: !l.PinnedMemory,
+		Admission: f.Admission.options(), Endurance: map[string]int64{}}
+	for i := range f.Stores {
+		o.Endurance[f.Stores[i].Dir] = int64(f.Stores[i].Endurance)
+	}
 	for name, n := range map[string]int64{"limits.connections": int64(l.Connections), "limits.namespaces": int64(l.Namespaces),
 		"limits.requests": int64(l.Requests), "limits.keys": int64(l.Keys), "limits.regions": int64(l.Regions),
 		"limits.region_bytes": int64(l.RegionBytes), "limits.leases": int64(l.Leases), "puts.queue_bytes": int64(f.Puts.QueueBytes),
-		"puts.queue_time": int64(o.PutQueueTime), "limits.patience": int64(o.Patience), "limits.stall_time": int64(o.StallTime)} {
+		"puts.queue_time": int64(o.PutQueueTime), "admission.write_burst": int64(o.Admission.WriteBurst), "admission.wear_burst": int64(o.Admission.WearBurst), "limits.patience": int64(o.Patience), "limits.stall_time": int64(o.StallTime)} {
 		if n == 0 { // the node would take it for its default
 			return o, &Error{Text: name + " is 0; leave the key out for its default"}
 		}
@@ -118,9 +122,15 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 		if err != nil {
 			return o, err
 		}
-		o.Namespaces[n.Name] = node.NamespaceRule{Token: token, Share: n.Share, QuotaBytes: n.Quota.Bytes()}
+		o.Namespaces[n.Name] = node.NamespaceRule{Token: token, Share: n.Share, QuotaBytes: n.Quota.Bytes(),
+			Admit: n.Admit, WriteShare: n.WriteShare}
 	}
 	return o, nil
+}
+
+func (a *Admission) options() node.Admission {
+	return node.Admission{Admit: a.Admit, PartialBlocks: a.PartialBlocks, WriteBytesPerSecond: int64(a.WriteRate), WriteBurst: a.WriteBurst.Duration,
+		DrivesPerDay: a.DrivesPerDay, WearBurst: a.WearBurst.Duration}
 }
 
 // tokenOf is the token that is given, or the content of the file that is.

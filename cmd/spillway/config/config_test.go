@@ -83,6 +83,11 @@ func TestRefused(t *testing.T) {
 		{smallest + "[log]\nformat = \"xml\"\n", "log.format"},
 		{"[[store]\n", "f.toml:1: "},
 		{smallest + "dir = \"/again\"\n", "f.toml:3: "},
+		{smallest + "[admission]\nadmit = \"third\"\n", "all or second"},
+		{smallest + "[[namespace]]\nname = \"a\"\nadmit = \"third\"\n", "all or second"},
+		{smallest + "[admission]\ndrive_writes_per_day = -1.0\n", "drive writes per day"},
+		{smallest + "[admission]\nwrite_burst = \"0s\"\n", "admission.write_burst is 0"},
+		{smallest + "[admission]\nwear_burst = \"1ms\"\n", "1s to 24h"},
 		{"\x00", "f.toml:1: "},
 	} {
 		f, err := Parse("f.toml", []byte(c.text))
@@ -111,6 +116,7 @@ token_file = "`+secret+`"
 [[store]]
 dir = "/a"
 capacity = "1.5GiB"
+endurance = "600TB"
 optional = true
 ioengine = "psync"
 rings = 2
@@ -143,10 +149,19 @@ pinned_memory = false
 [puts]
 queue_bytes = "10MiB"
 queue_time = "11s"
+[admission]
+admit = "second"
+partial_blocks = true
+write_rate = "500MB"
+write_burst = "12s"
+drive_writes_per_day = 1.5
+wear_burst = "2h"
 [[namespace]]
 name = "x"
 token = "t"
 share = 12
+write_share = 14
+admit = "all"
 quota = "13GiB"
 [[namespace]]
 name = "y"
@@ -168,8 +183,10 @@ format = "json"
 	}
 	want := node.Options{Token: "from a file", AllowUIDs: []uint32{1, 2}, OnlyListed: true, ConnectionsMax: 1, RequestsMax: 2, NamespacesMax: 3, RegionsMax: 4,
 		RegionBytesMax: 5 << 30, KeysMax: 6, LeasesMax: 7, Patience: 8 * time.Second, StallTime: 9 * time.Second, KeepRegionsUnpinned: true,
-		PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second,
-		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
+		PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
+		Admission: node.Admission{Admit: node.AdmitSecond, PartialBlocks: true, WriteBytesPerSecond: 500e6, WriteBurst: 12 * time.Second,
+			DrivesPerDay: 1.5, WearBurst: 2 * time.Hour},
+		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30, Admit: node.AdmitAll, WriteShare: 14}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("node\n%+v, want\n%+v", o, want)
 	}

@@ -16,6 +16,7 @@ type File struct {
 	Stores     []Store     `toml:"store"`                  // one for each drive, at least one
 	Limits     Limits      `toml:"limits"`                 // bounds; those of connections hold for new ones
 	Puts       Puts        `toml:"puts"`                   // what may wait for each store
+	Admission  Admission   `toml:"admission"`              // which puts are worth a write
 	Namespaces []Namespace `toml:"namespace" reload:"yes"` // rules for namespaces, by name
 	Gate       Gate        `toml:"gate"`                   // what block reads are measured against
 	Admin      Admin       `toml:"admin"`                  // metrics, health and the operator's HTTP interface
@@ -36,6 +37,7 @@ type Socket struct {
 type Store struct {
 	Dir           string   `toml:"dir"`            // the store's directory; the one above it must be there
 	Capacity      Size     `toml:"capacity"`       // most that it may take on disk, everything counted; needed for a new store, 0 keeps what an old one has
+	Endurance     Size     `toml:"endurance"`      // bytes that the drive may still be written: its TBW less what SMART counts; for a projection of its days; 0: unknown
 	Optional      bool     `toml:"optional"`       // start without it if it cannot be opened or is sick; its blocks are misses
 	IOEngine      string   `toml:"ioengine"`       // how transfers are made: auto, uring or psync
 	Rings         int      `toml:"rings"`          // io_urings, 1 to 16; more than 1 only where one core cannot verify what the drive delivers
@@ -73,13 +75,25 @@ type Puts struct {
 	QueueTime  Duration `toml:"queue_time" reload:"yes"`  // that they would wait at the measured rate
 }
 
+// Admission says which puts are worth a write; the others are dropped at once.
+type Admission struct {
+	Admit         string   `toml:"admit" reload:"yes"`                // all, or second: a block is stored when it is put for the second time
+	PartialBlocks bool     `toml:"partial_blocks" reload:"yes"`       // store blocks that clients call partial too: the end of a prompt within a block
+	WriteRate     Size     `toml:"write_rate" reload:"yes"`           // bytes a second that each store may be written over time; 0: no bound
+	WriteBurst    Duration `toml:"write_burst" reload:"yes"`          // what accrues within this time may be written at once
+	DrivesPerDay  float64  `toml:"drive_writes_per_day" reload:"yes"` // capacities that each store may be written per day (DWPD); 0: no bound
+	WearBurst     Duration `toml:"wear_burst" reload:"yes"`           // what accrues within this time may be written at once
+}
+
 // Namespace is a rule for the namespaces of one name.
 type Namespace struct {
-	Name      string `toml:"name" reload:"yes"`       // as clients call it
-	Token     Secret `toml:"token" reload:"yes"`      // that clients must show to open it; empty: none
-	TokenFile string `toml:"token_file" reload:"yes"` // a file with the token, in place of it
-	Share     int    `toml:"share" reload:"yes"`      // weight among namespaces when a drive is busy, 1 to 1000
-	Quota     Quota  `toml:"quota" reload:"yes"`      // most on disk, over all stores together; none takes a quota away; without it, what was set before stays
+	Name       string `toml:"name" reload:"yes"`        // as clients call it
+	Token      Secret `toml:"token" reload:"yes"`       // that clients must show to open it; empty: none
+	TokenFile  string `toml:"token_file" reload:"yes"`  // a file with the token, in place of it
+	Share      int    `toml:"share" reload:"yes"`       // weight among namespaces when a drive is busy, 1 to 1000
+	WriteShare int    `toml:"write_share" reload:"yes"` // weight among namespaces in the write budget, 1 to 1000; 0: as share
+	Admit      string `toml:"admit" reload:"yes"`       // all or second; empty: as in [admission]
+	Quota      Quota  `toml:"quota" reload:"yes"`       // most on disk, over all stores together; none takes a quota away; without it, what was set before stays
 }
 
 // Gate is what block reads are measured against.

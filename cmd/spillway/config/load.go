@@ -83,8 +83,9 @@ func Default() *File {
 		Limits: Limits{Connections: o.ConnectionsMax, Requests: o.RequestsMax, Namespaces: o.NamespacesMax, Regions: o.RegionsMax,
 			RegionBytes: Size(o.RegionBytesMax), Keys: o.KeysMax, Leases: o.LeasesMax, Patience: Duration{o.Patience},
 			StallTime: Duration{o.StallTime}, StopTime: Duration{defaultStopTime}, PinnedMemory: true},
-		Puts: Puts{QueueBytes: Size(o.PutQueueBytes), QueueTime: Duration{o.PutQueueTime}},
-		Log:  Log{Level: "info", Format: "text"},
+		Puts:      Puts{QueueBytes: Size(o.PutQueueBytes), QueueTime: Duration{o.PutQueueTime}},
+		Admission: Admission{Admit: o.Admission.Admit, WriteBurst: Duration{o.Admission.WriteBurst}, WearBurst: Duration{o.Admission.WearBurst}},
+		Log:       Log{Level: "info", Format: "text"},
 	}
 }
 
