@@ -249,3 +249,20 @@ func BenchmarkParseMatch(b *testing.B) {
 		}
 	}
 }
+
+// TestReasons: what may stand behind the statuses of a Put is as long as they are.
+func TestReasons(t *testing.T) {
+	body := (&wire.Results{Statuses: []byte{5, 7}, Reasons: []byte{0, 2}}).Append(nil)
+	if got := hex.EncodeToString(body); got != "000000000000000002000000"+"0507"+"0002" {
+		t.Error(got)
+	}
+	m, err := wire.ParseResults(body)
+	if err != nil || !bytes.Equal(m.Reasons, []byte{0, byte(wire.ReasonFirstSight)}) {
+		t.Errorf("%+v, %v", m, err)
+	}
+	for _, bad := range [][]byte{body[:len(body)-1], append(body, 0)} {
+		if _, err := wire.ParseResults(bad); !errors.Is(err, wire.ErrMalformed) {
+			t.Errorf("%x: %v", bad, err)
+		}
+	}
+}

@@ -54,7 +54,7 @@ class Golden(unittest.TestCase):
             wire.read_matched(hexed("09000000 03000000 02000000 01000000 0500000000000000 0701"), 9),
             (3, 2, 1, 5, b"\x07\x01"))  # fmt: skip
         results = wire.read_results(hexed("01000000 10000000 03000000 01 02 03"), 3, wire.GET_STATUSES)
-        self.assertEqual(results, (16, bytes((Status.HIT, Status.MISS, Status.LATE))))
+        self.assertEqual(results, (16, bytes((Status.HIT, Status.MISS, Status.LATE)), b""))
         self.assertEqual(wire.read_released(hexed("02000000 01000000 05000000")), (1, 5))
         self.assertEqual(wire.read_failure(hexed("0600 0100 74 0200 7272")), (6, "t", "rr"))
         self.assertEqual(
@@ -77,6 +77,8 @@ class Refusals(unittest.TestCase):
         for count, allowed in ((2, wire.GET_STATUSES), (4, wire.GET_STATUSES), (3, wire.PUT_STATUSES)):
             with self.assertRaises(ProtocolError):
                 wire.read_results(results, count, allowed)
+        dropped = wire.read_results(hexed("01000000 10000000 02000000 05 07 00 02"), 2, wire.PUT_STATUSES)
+        self.assertEqual(dropped.reasons, bytes((0, wire.Reason.FIRST_SIGHT)))
         with self.assertRaises(ProtocolError):
             wire.read_results(hexed("01000000 10000000 01000000 09"), 1, wire.GET_STATUSES)
 

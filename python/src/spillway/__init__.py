@@ -12,7 +12,7 @@ from .match import Bitmap, Lease, MatchResult
 from .namespace import Namespace
 from .places import Piece, Places, Rows
 from .region import Region
-from .wire import Event, EventKind, Status
+from .wire import Event, EventKind, Reason, Status
 
 __version__ = "0.1.0"
 
@@ -31,6 +31,7 @@ __all__ = [
     "Pending",
     "Piece",
     "Places",
+    "Reason",
     "Region",
     "Result",
     "Rows",

@@ -75,6 +75,11 @@ class Reader:
         self._at = end
         return self._body[start:end]
 
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return len(self._body) - self._at
+
     def u8(self) -> int:
         return self.take(1)[0]
 

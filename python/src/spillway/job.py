@@ -103,10 +103,11 @@ class Result:
     was lost. The memory of such items is not yours before ``released``.
     """
 
-    __slots__ = ("raw", "seconds", "_job", "_statuses")
+    __slots__ = ("raw", "reasons", "seconds", "_job", "_statuses")
 
-    def __init__(self, raw: bytes, seconds: float, job: Job) -> None:
+    def __init__(self, raw: bytes, seconds: float, job: Job, reasons: bytes = b"") -> None:
         self.raw = raw  #: the statuses, a byte each
+        self.reasons = reasons  #: why blocks of a put are DROPPED, a Reason each; empty where the daemon says nothing
         self.seconds = seconds  #: from submission to the answer
         self._job = job
         self._statuses: tuple[Status, ...] | None = None
@@ -164,6 +165,7 @@ class Job(Pending[bytearray]):
         self._prefix_only = prefix_only
         self._began = time.monotonic()
         self._seconds = 0.0
+        self._reasons = bytearray()  # a byte a key; empty as long as there is none
         self._late = 0  # items whose memory is not the caller's
         self._parts: list[Callable[[], None]] = []  # each cancels a request
         self.free = Moment()
@@ -187,7 +189,8 @@ class Job(Pending[bytearray]):
         raw = bytes(self._value).replace(b"\0", bytes((Status.LATE,)))
         if self._prefix_only:
             raw = _cut(raw)
-        return Result(raw, self._seconds if done else time.monotonic() - self._began, self)
+        seconds = self._seconds if done else time.monotonic() - self._began
+        return Result(raw, seconds, self, bytes(self._reasons))
 
     def cancel(self) -> None:
         """Asks the daemon to give up what has not begun; the job is still answered."""
@@ -207,6 +210,13 @@ class Job(Pending[bytearray]):
                 self._seconds = time.monotonic() - self._began
         self.part_done()
         self._free_if_done()
+
+    def part_reasons(self, start: int, reasons: bytes) -> None:
+        """Why blocks of a request are dropped; before part_answered."""
+        with _lock:
+            if not self._reasons:
+                self._reasons = bytearray(len(self._value))
+            self._reasons[start : start + len(reasons)] = reasons
 
     def items_released(self, count: int) -> None:
         """So many late items are free."""

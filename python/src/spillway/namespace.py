@@ -191,7 +191,7 @@ class Namespace:
         released; without, wait for the job itself. tag is the caller's."""
         flags = bounce * wire.GET_BOUNCE | (not touch) * wire.GET_NO_TOUCH | prefix * wire.GET_PREFIX
 
-        def head(handle: int, start: int, deadline_us: int) -> bytes:
+        def head(handle: int, start: int, stop: int, deadline_us: int) -> bytes:
             return wire.get(handle, group, flags, deadline_us)
 
         check_numbers(group=group)
@@ -242,14 +242,16 @@ class Namespace:
         importance: int = 0,
         durable: bool = False,
         drop_if_busy: bool = False,
+        partial: bool = False,
         tag: Any = None,
         notify: bool = True,
     ) -> Job:
         """As put, without waiting. notify and tag as submit_get's."""
         flags = durable * wire.PUT_DURABLE | drop_if_busy * wire.PUT_DROP_IF_BUSY
 
-        def head(handle: int, start: int, deadline_us: int) -> bytes:
-            return wire.put(handle, group, flags, deadline_us, depth + start, importance)
+        def head(handle: int, start: int, stop: int, deadline_us: int) -> bytes:
+            last = wire.PUT_PARTIAL if partial and stop == len(keys) else 0
+            return wire.put(handle, group, flags | last, deadline_us, depth + start, importance)
 
         check_numbers(group=group, depth=depth, last_depth=depth + len(keys))
         if not 0 <= importance <= 255:
@@ -267,11 +269,14 @@ class Namespace:
         importance: int = 0,
         durable: bool = False,
         drop_if_busy: bool = False,
+        partial: bool = False,
     ) -> Result:
         """Stores the blocks of one chain; the first has depth, the others follow.
 
         Their memory must not change before the result is released. durable waits until
-        data and log are on stable media; drop_if_busy never waits for room.
+        data and log are on stable media; drop_if_busy never waits for room. partial says
+        that the last block is not full, as where a prompt ends within it: daemons do not
+        store such blocks unless they are told to.
         """
         job = self.submit_put(
             keys,
@@ -282,6 +287,7 @@ class Namespace:
             importance=importance,
             durable=durable,
             drop_if_busy=drop_if_busy,
+            partial=partial,
             notify=False,
         )
         return self._outcome(job, deadline)

@@ -77,11 +77,11 @@ def count(link: Link, space: Namespace, type: int, keys: Sequence[Buffer], group
 
 
 class Moving(NamedTuple):
-    """How blocks move: head makes what stands before the keys, of the handle, the first
-    key's number, and the deadline in microseconds."""
+    """How blocks move: head makes what stands before the keys, of the handle, the numbers of
+    the first key and of the one behind the last, and the deadline in microseconds."""
 
     type: int
-    head: Callable[[int, int, int], bytes]
+    head: Callable[[int, int, int, int], bytes]
     deadline: float | None
     prefix: bool
     tag: Any
@@ -111,7 +111,7 @@ def move(link: Link, space: Namespace, keys: Sequence[Buffer], places: AnyPlaces
     for part, encoded in bodies:
         session, handle, start, stop = part
         transfer = Transfer(job, how.type, start, stop - start, complaint(link, space, session, how.type))
-        parts = [how.head(handle, start, deadline_us), packed.encode(start, stop), encoded]
+        parts = [how.head(handle, start, stop, deadline_us), packed.encode(start, stop), encoded]
         number = session.request(how.type, parts, transfer)
         if number:
             job.on_cancel(_canceller(session, number))

@@ -29,9 +29,12 @@ class Transfer:
         if self._answered:
             raise ProtocolError("a request is answered twice")
         allowed = wire.GET_STATUSES if self._get else wire.PUT_STATUSES
-        statuses = wire.read_results(body, self._count, allowed).statuses
+        results = wire.read_results(body, self._count, allowed)
+        statuses = results.statuses
         if Status.LATE in statuses:
             self._late = {i for i, status in enumerate(statuses) if status == Status.LATE}
+        if results.reasons:
+            self._job.part_reasons(self._start, results.reasons)
         self._finish(statuses, len(self._late))
         return bool(self._late)
 

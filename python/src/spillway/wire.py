@@ -60,6 +60,16 @@ class Status(enum.IntEnum):
     DROPPED = 7  #: the put was refused or failed
 
 
+class Reason(enum.IntEnum):
+    """Why a daemon chose to drop a block of a put."""
+
+    NONE = 0  #: it did not: no room, a sick drive, bad memory
+    PARTIAL = 1  #: the block is not full
+    FIRST_SIGHT = 2  #: it is stored when it is put again
+    WRITE_BUDGET = 3  #: the drive has been written as much as it may for now
+    QUEUE = 4  #: too much waits for the drive
+
+
 GET_STATUSES = bytes((Status.HIT, Status.MISS, Status.LATE, Status.BUSY))
 PUT_STATUSES = bytes((Status.LATE, Status.STORED, Status.PRESENT, Status.DROPPED))
 
@@ -87,7 +97,7 @@ class EventKind(enum.IntEnum):
 
 
 GET_BOUNCE, GET_NO_TOUCH, GET_PREFIX = 1, 2, 4
-PUT_DURABLE, PUT_DROP_IF_BUSY = 1, 2
+PUT_DURABLE, PUT_DROP_IF_BUSY, PUT_PARTIAL = 1, 2, 4
 REGION_PUT_ONLY = 1
 
 
@@ -129,10 +139,11 @@ class Matched(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Answer to Get and Put: one status a key."""
+    """Answer to Get and Put: one status a key; of a Put also one reason, or none at all."""
 
     micros: int
     statuses: bytes
+    reasons: bytes = b""
 
 
 class Failure(NamedTuple):
@@ -263,11 +274,12 @@ def read_results(body: Buffer, count: int, allowed: bytes) -> Results:
     if answered != count:
         raise ProtocolError(f"a request of {count} keys answers for {answered}")
     statuses = r.take(count)
+    reasons = r.take(count) if allowed == PUT_STATUSES and r.left else b""
     r.end()
     strange = statuses.translate(None, allowed)
     if strange:
         raise ProtocolError(f"status {strange[0]} of a key")
-    return Results(micros, statuses)
+    return Results(micros, statuses, reasons)
 
 
 def read_released(body: Buffer) -> tuple[int, ...]:
