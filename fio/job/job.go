@@ -123,7 +123,7 @@ func (c Check) String() string { return checkNames[c] }
 // meaning: Criterion is measured over Duration.
 type Steady struct {
 	Criterion Criterion
-	Limit     float64 // in percent of the mean if Percent, else in the criterion's unit: IOPS or KiB/s, and per second for a slope
+	Limit     float64 // in percent of the mean if Percent, else IOPS or bytes per second, and that per second for a slope
 	Percent   bool
 	Duration  time.Duration // 0: steadystate is off
 	RampTime  time.Duration
@@ -148,10 +148,19 @@ func (c Criterion) String() string { return criterionNames[c] }
 // Setting is one option as it was written. Value is empty for a flag without one.
 type Setting struct{ Name, Value string }
 
-// Chat is the load of many conversations; see package load.
+// Chat is the load of many conversations; package load makes it. A session sends
+// turn after turn; each turn's prompt is all that was said before and the new
+// question, so its chain of blocks grows. Lengths are means.
 type Chat struct {
-	Sessions int    // 0: no chat
-	Model    string // whose KV the blocks hold
+	Sessions      int    // at a time, all workers together; 0: no chat
+	Model         string // whose KV the blocks hold; it sets the block size
+	BlockTokens   int    // tokens of a block
+	Turns         int    // of a session, then another one begins in its place
+	SystemPrompts int    // how many there are; each session begins with one of them
+	SystemTokens  int
+	UserTokens    int           // of a question
+	AnswerTokens  int           // of an answer
+	Think         time.Duration // between an answer and the next question
 }
 
 // Job is one job: numjobs equal workers. Zero means off where nothing else is said.
@@ -209,11 +218,10 @@ type Job struct {
 	StartDelay [2]time.Duration // each worker draws from [0] to [1]
 
 	// Rate, for each worker; 0: closed loop.
-	RateBytes   [2]int64 // bytes per second, by direction
-	RateIOPS    [2]int64 // by direction
-	Poisson     bool
-	ThinkTime   time.Duration
-	ThinkBlocks int64 // operations between two thinktimes, at least 1
+	RateBytes [2]int64 // bytes per second, by direction
+	RateIOPS  [2]int64 // by direction
+	Poisson   bool
+	ThinkTime time.Duration
 
 	// Traces and chats replace the pattern.
 	Trace       string  // a file
@@ -225,7 +233,6 @@ type Job struct {
 	Verify          Check
 	DoVerify        bool // read back after writing
 	VerifyOnly      bool
-	VerifyFatal     bool
 	ContinueOnError Errors
 
 	// Report.
@@ -237,6 +244,9 @@ type Job struct {
 	// Settings are the job's own options, in the order written, those of
 	// [global] left out.
 	Settings []Setting
+
+	effective []Setting // the same with those of [global] in front
+	walled    bool      // the place in the files, and no option, makes the stonewall
 }
 
 // Format is a form of the report.
@@ -260,7 +270,9 @@ type Options struct {
 	StatusInterval time.Duration
 	ParseOnly      bool // say whether the jobs are good, and run none
 	ShowCommand    bool // print the jobs as command lines, and run none
-	Readonly       bool // refuse jobs that write
+	Readonly       bool // no job writes
+
+	sections []string // the jobs to keep; none: all
 }
 
 // Run is what was asked for.

@@ -1,0 +1,211 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// draft is a job while its options are read.
+type draft struct {
+	Job
+	target     target
+	sizes      [2]int64 // bs
+	ranges     [2]Blocks
+	splits     [2][]Share
+	aligns     [2]int64
+	mode       mode
+	stonewall  bool
+	newGroup   bool
+	waitFor    string
+	steadySaid bool
+}
+
+// target is what a word of ioengine means.
+type target struct {
+	engine  Engine
+	backend Backend
+	fixed   bool // the word itself chooses the backend
+}
+
+// mode is what a word of rw means.
+type mode struct{ reads, writes, random bool }
+
+// fio's defaults that are no zero values.
+const (
+	blockBytesDefault = 4096
+	randSeedDefault   = 0x89
+	readPercentUsual  = 50
+	zipfThetaDefault  = 1.1
+	paretoDefault     = 0.2
+)
+
+var percentilesDefault = []float64{1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99}
+
+// newDraft is a job without any option: all defaults.
+func newDraft() *draft {
+	d := &draft{Job: Job{
+		NumJobs: 1, WaitFor: -1, Direct: true, Namespaces: 1,
+		ReadPercent: readPercentUsual, SequentialRun: 1, RandSeed: randSeedDefault, RandRepeat: true, IODepth: 1,
+		TraceFormat: "mooncake", TraceSpeed: 1,
+		DoVerify: true, ClatPercentiles: true, Percentiles: percentilesDefault,
+	}}
+	d.sizes = [2]int64{blockBytesDefault, blockBytesDefault}
+	d.mode = mode{reads: true}
+	d.Distribution.Center = -1
+	d.SteadyState = Steady{Criterion: SteadyIOPSSlope, Limit: 0.01, Percent: true, Interval: time.Second}
+	d.Chat = Chat{BlockTokens: 64, Turns: 5, SystemPrompts: 4, SystemTokens: 1024, UserTokens: 256, AnswerTokens: 256, Think: 10 * time.Second}
+	return d
+}
+
+// finish makes what depends on several options, and refuses what contradicts
+// itself. It answers notes for the user.
+func (d *draft) finish() (notes []string, err error) {
+	d.Reads, d.Writes, d.Random = d.mode.reads, d.mode.writes, d.mode.random
+	d.Engine = d.target.engine
+	if d.target.fixed {
+		d.Backend = d.target.backend
+	}
+	d.finishBlocks()
+	for _, check := range []func(*draft) error{checkTarget, checkPattern, checkTime, checkRate, checkLoad, checkProof} {
+		if err := check(d); err != nil {
+			return nil, err
+		}
+	}
+	if d.target.fixed && d.Backend == BackendPsync && d.IODepth > 1 {
+		notes = append(notes, fmt.Sprintf("iodepth=%d is 1 with ioengine=psync, as in fio; ioengine=raw with backend=psync keeps that many reads in flight", d.IODepth))
+		d.IODepth = 1
+	}
+	if d.aligned() && d.Random && !d.NoRandomMap {
+		notes = append(notes, "blockalign turns norandommap on, as in fio")
+		d.NoRandomMap = true
+	}
+	if d.Distribution.Shape != Uniform {
+		d.NoRandomMap = true
+	}
+	if d.Verify != CheckNone || d.CompressPercent > 0 {
+		d.RefillBuffers = true
+	}
+	return notes, nil
+}
+
+// finishBlocks: bssplit rules over bsrange, and that over bs, whatever their order.
+func (d *draft) finishBlocks() {
+	for i := range d.Blocks {
+		b := &d.Blocks[i]
+		switch {
+		case d.splits[i] != nil:
+			b.Split = d.splits[i]
+			b.MinBytes = math.MaxInt64
+			for _, share := range b.Split {
+				b.MinBytes, b.MaxBytes = min(b.MinBytes, share.Bytes), max(b.MaxBytes, share.Bytes)
+			}
+		case d.ranges[i].MaxBytes > 0:
+			*b = d.ranges[i]
+		default:
+			b.MinBytes, b.MaxBytes = d.sizes[i], d.sizes[i]
+		}
+		b.AlignBytes = b.MinBytes
+		if d.aligns[i] > 0 && d.Random {
+			b.AlignBytes = d.aligns[i]
+		}
+	}
+}
+
+// aligned reports whether blockalign differs from the block sizes.
+func (d *draft) aligned() bool {
+	return d.Blocks[Read].AlignBytes != d.Blocks[Read].MinBytes || d.Blocks[Write].AlignBytes != d.Blocks[Write].MinBytes
+}
+
+func checkTarget(d *draft) error {
+	switch {
+	case d.Engine == EnginePool && d.Socket == "":
+		return errors.New("ioengine=pool needs socket=PATH, the socket of the daemon")
+	case d.Engine == EnginePool && (d.Directory != "" || d.Filenames != nil):
+		return errors.New("ioengine=pool takes socket, and neither directory nor filename")
+	case d.Engine == EngineStore && d.Directory == "":
+		return errors.New("ioengine=store needs directory=PATH, the directory of the store")
+	case d.Engine == EngineStore && d.Filenames != nil:
+		return errors.New("ioengine=store takes directory, not filename")
+	case d.Engine != EnginePool && d.Socket != "":
+		return fmt.Errorf("socket belongs to ioengine=pool, and this job has ioengine=%v", d.Engine)
+	case d.Engine != EngineStore && d.Capacity != 0:
+		return fmt.Errorf("capacity belongs to ioengine=store, and this job has ioengine=%v", d.Engine)
+	case d.Offset.Percent == 100:
+		return errors.New("offset=100% leaves nothing to work on")
+	}
+	return nil
+}
+
+func checkPattern(d *draft) error {
+	switch {
+	case d.Distribution.Shape != Uniform && !d.Random:
+		return errors.New("random_distribution needs a random rw, such as randread")
+	case d.VerifyOnly && !d.Writes:
+		return errors.New("verify_only repeats the writes of a job and checks them: rw must contain writes")
+	}
+	return nil
+}
+
+func checkTime(d *draft) error {
+	switch {
+	case d.TimeBased && d.Runtime == 0:
+		return errors.New("time_based needs a runtime")
+	case d.VerifyOnly && d.TimeBased:
+		return errors.New("verify_only does not go with time_based")
+	case d.steadySaid && d.SteadyState.Duration == 0:
+		return errors.New("steadystate does nothing without steadystate_duration")
+	case d.SteadyState.Duration > 0 && d.SteadyState.Duration < 2*d.SteadyState.Interval:
+		return fmt.Errorf("steadystate_duration must be at least %v, two intervals", 2*d.SteadyState.Interval)
+	}
+	return nil
+}
+
+func checkRate(d *draft) error {
+	bytes, ios := d.RateBytes[Read]+d.RateBytes[Write] > 0, d.RateIOPS[Read]+d.RateIOPS[Write] > 0
+	switch {
+	case bytes && ios:
+		return errors.New("rate and rate_iops exclude each other")
+	case d.Poisson && !bytes && !ios:
+		return errors.New("rate_process=poisson needs a rate or a rate_iops")
+	}
+	return nil
+}
+
+func checkLoad(d *draft) error {
+	switch {
+	case d.Trace != "" && d.Chat.Sessions > 0:
+		return errors.New("trace and chat exclude each other")
+	case d.Chat.Sessions > 0 && d.Chat.Model == "":
+		return errors.New("chat needs chat_model=NAME: it sets the size of a block")
+	case (d.Trace != "" || d.Chat.Sessions > 0) && d.RateBytes[Read]+d.RateIOPS[Read]+d.RateBytes[Write]+d.RateIOPS[Write] > 0:
+		return errors.New("a trace and a chat have their own arrivals: neither takes rate or rate_iops; use trace_speed or chat_think")
+	}
+	return nil
+}
+
+func checkProof(d *draft) error {
+	if d.Verify == CheckNone && d.VerifyOnly {
+		return errors.New("verify_only needs verify, such as verify=crc32c")
+	}
+	return nil
+}
+
+// Paths are the files of one worker of the job, numbered from 0: those named, or the
+// one that fio would make up, JOBNAME.WORKER.0. Unused by pool and null.
+func (j *Job) Paths(worker int) []string {
+	names := j.Filenames
+	if names == nil {
+		names = []string{fmt.Sprintf("%s.%d.0", strings.ReplaceAll(j.Name, "/", "_"), worker)}
+	}
+	if j.Directory == "" {
+		return names
+	}
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = j.Directory + "/" + name
+	}
+	return paths
+}

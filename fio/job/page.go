@@ -1,0 +1,84 @@
+package job
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteHelp writes the options for a terminal, group by group.
+func WriteHelp(w io.Writer) error {
+	var b strings.Builder
+	eachGroup(func(group string, options []Option) {
+		fmt.Fprintf(&b, "%s\n", group)
+		for _, o := range options {
+			fmt.Fprintf(&b, "  %s\n      %s\n", o.usage("--"), o.sentences())
+		}
+	})
+	fmt.Fprintf(&b, "%s\n", UnitRule)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Reference is the table of options as Markdown.
+func Reference() string {
+	var b strings.Builder
+	eachGroup(func(group string, options []Option) {
+		fmt.Fprintf(&b, "### %s\n\n| option | default | meaning |\n|---|---|---|\n", group)
+		for _, o := range options {
+			dashes := ""
+			if o.Scope == PerRun {
+				dashes = "--"
+			}
+			usage := "`" + o.usage(dashes) + "`"
+			if o.Ours {
+				usage += " (ours)"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(usage), cell(o.Default), cell(o.sentences()))
+		}
+		b.WriteByte('\n')
+	})
+	return b.String()
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+// eachGroup visits the groups in the order of the table.
+func eachGroup(visit func(group string, options []Option)) {
+	for first := 0; first < len(table); {
+		end := first
+		for end < len(table) && table[end].Group == table[first].Group {
+			end++
+		}
+		visit(table[first].Group, table[first:end])
+		first = end
+	}
+}
+
+// usage is how the option is written, all names.
+func (o *Option) usage(dashes string) string {
+	text := dashes + o.Name
+	for _, alias := range o.Aliases {
+		text += ", " + dashes + alias
+	}
+	switch {
+	case o.Form == "":
+	case o.flag:
+		text += "[=" + o.Form + "]"
+	default:
+		text += "=" + o.Form
+	}
+	return text
+}
+
+// sentences are meaning, unit, and difference from fio.
+func (o *Option) sentences() string {
+	text := o.Help
+	if o.Unit != "" {
+		text += " A bare number is in " + o.Unit + "."
+	}
+	if o.Differs != "" {
+		text += " Differs from fio: " + lowerFirst(o.Differs)
+	}
+	return text
+}
