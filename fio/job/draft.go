@@ -48,7 +48,7 @@ var percentilesDefault = []float64{1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95,
 func newDraft() *draft {
 	d := &draft{Job: Job{
 		NumJobs: 1, WaitFor: -1, Direct: true, Namespaces: 1,
-		ReadPercent: readPercentUsual, SequentialRun: 1, RandSeed: randSeedDefault, RandRepeat: true, IODepth: 1,
+		ReadPercent: readPercentUsual, SequentialRun: 1, RandSeed: randSeedDefault, RandRepeat: true, IODepth: 1, ThinkBlocks: 1,
 		TraceFormat: "mooncake", TraceSpeed: 1,
 		DoVerify: true, ClatPercentiles: true, Percentiles: percentilesDefault,
 	}}

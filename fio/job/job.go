@@ -218,10 +218,11 @@ type Job struct {
 	StartDelay [2]time.Duration // each worker draws from [0] to [1]
 
 	// Rate, for each worker; 0: closed loop.
-	RateBytes [2]int64 // bytes per second, by direction
-	RateIOPS  [2]int64 // by direction
-	Poisson   bool
-	ThinkTime time.Duration
+	RateBytes   [2]int64 // bytes per second, by direction
+	RateIOPS    [2]int64 // by direction
+	Poisson     bool
+	ThinkTime   time.Duration
+	ThinkBlocks int64 // operations between two of them, at least 1
 
 	// Traces and chats replace the pattern.
 	Trace       string  // a file

@@ -56,7 +56,7 @@ var refused = gather(map[string][]string{
 	noProtocol: {"hostname", "port", "protocol", "bindname", "listen", "pool", "clustername", "rbdname", "clientname", "uri", "verb", "namenode", "spdk_nvme", "ns", "md_per_io_size", "pi_act", "pi_chk", "apptag", "apptag_mask"},
 
 	"use time_based with a runtime":                                             {"loop"},
-	"use thinktime alone":                                                       {"thinktime_spin", "thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"},
+	"use thinktime and thinktime_blocks":                                        {"thinktime_spin", "thinktime_blocks_type", "thinktime_iotime"},
 	"use randrw, or one random and one sequential job":                          {"percentage_random", "rw_sequencer", "bs_is_seq_rand"},
 	"block sizes are multiples of the smallest one":                             {"bs_unaligned", "blocksize_unaligned"},
 	"there is one random generator":                                             {"random_generator", "softrandommap", "sprandom"},

@@ -24,6 +24,9 @@ var timeOptions = []Option{
 	{Name: "thinktime", Group: "Time", Form: "TIME", Unit: "us", Default: "0",
 		Help: "Stall after each completed operation.",
 		set:  timeTo(func(d *draft) *time.Duration { return &d.ThinkTime }, time.Microsecond)},
+	{Name: "thinktime_blocks", Group: "Time", Form: "N", Default: "1",
+		Help: "How many operations lie between two stalls of thinktime.",
+		set:  longTo(func(d *draft) *int64 { return &d.ThinkBlocks }, 1)},
 }
 
 func delays(text string) (both [2]time.Duration, err error) {
