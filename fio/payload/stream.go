@@ -1,0 +1,60 @@
+package payload
+
+import "encoding/binary"
+
+const (
+	golden  = 0x9e3779b97f4a7c15
+	golden2 = 2 * golden & (1<<64 - 1) // multiples wrap at 64 bits
+	golden3 = 3 * golden & (1<<64 - 1)
+	golden4 = 4 * golden & (1<<64 - 1)
+)
+
+// mix is the output function of the splitmix64 generator.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// start is where the stream of a body begins. Seed 0 is that of bodies which are
+// the same in every block.
+func start(seed, space, place uint64, index uint32) uint64 {
+	if seed == 0 {
+		return mix(uint64(index))
+	}
+	return mix(mix(mix(seed+golden)+space) + mix(place+golden2) + uint64(index)*golden3)
+}
+
+// stream writes the splitmix64 stream that begins at x; a shorter last word is cut.
+func stream(dst []byte, x uint64) {
+	for ; len(dst) >= 32; dst = dst[32:] {
+		binary.LittleEndian.PutUint64(dst[0:8], mix(x+golden))
+		binary.LittleEndian.PutUint64(dst[8:16], mix(x+golden2))
+		binary.LittleEndian.PutUint64(dst[16:24], mix(x+golden3))
+		x += golden4
+		binary.LittleEndian.PutUint64(dst[24:32], mix(x))
+	}
+	for len(dst) > 0 {
+		x += golden
+		var word [8]byte
+		binary.LittleEndian.PutUint64(word[:], mix(x))
+		dst = dst[copy(dst, word[:]):]
+	}
+}
+
+// streamEqual reports whether b is the stream that begins at x.
+func streamEqual(b []byte, x uint64) bool {
+	var want [256]byte
+	for len(b) > 0 {
+		n := min(len(b), len(want))
+		stream(want[:n], x)
+		if string(b[:n]) != string(want[:n]) {
+			return false
+		}
+		for range len(want) / 8 {
+			x += golden
+		}
+		b = b[n:]
+	}
+	return true
+}
