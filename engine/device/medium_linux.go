@@ -114,7 +114,7 @@ func openMediumFile(path string, o MediumOptions) (*os.File, error) {
 func (m *Medium) open(o MediumOptions) error {
 	d, f := m.d, m.file
 	var err error
-	d.facts = Facts{Device: EnginePsync, QueueOps: d.options.QueueOps, Direct: !o.Buffered}
+	d.facts = Facts{Device: EnginePsync, QueueOps: d.options.QueueOps, Direct: !o.Buffered, Xattrs: true}
 	if d.facts.FileSystem, err = fileSystemName(f.f); err != nil {
 		return err
 	}

@@ -1,0 +1,58 @@
+package target
+
+import (
+	"context"
+
+	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/load"
+)
+
+// null answers at once.
+type null struct{ spaceBytes int64 }
+
+// nullSpaceBytes is the range of a null target without a size.
+const nullSpaceBytes = 1 << 40
+
+func openNull(_ context.Context, _ *Set, j *job.Job) (Target, error) {
+	n := &null{j.Size.Bytes}
+	if n.spaceBytes == 0 {
+		n.spaceBytes = nullSpaceBytes
+	}
+	return n, nil
+}
+
+// Facts implements Target.
+func (n *null) Facts() Facts { return Facts{Engine: job.EngineNull.String()} }
+
+// Lane implements Target.
+func (n *null) Lane(int) (Lane, error) { return &nullLane{spaceBytes: n.spaceBytes}, nil }
+
+// Close implements Target.
+func (n *null) Close() error { return nil }
+
+type nullLane struct {
+	spaceBytes int64
+	memory     memory
+}
+
+// SpaceBytes implements Lane.
+func (l *nullLane) SpaceBytes() int64 { return l.spaceBytes }
+
+// NewIO implements Lane.
+func (l *nullLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
+	b, err := l.memory.take(maxBytes, nil)
+	return &IO{memory: b, ended: ended}, err
+}
+
+// Submit implements Lane.
+func (l *nullLane) Submit(ios []*IO) {
+	for _, io := range ios {
+		io.end(load.OK, nil)
+	}
+}
+
+// Close implements Lane.
+func (l *nullLane) Close() error {
+	l.memory.free()
+	return nil
+}

@@ -1,0 +1,195 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/fio/job"
+)
+
+// raw is a range of one or more files, or of a block device.
+type raw struct {
+	j *job.Job
+	// files are those of each worker: all the same, or, where the job names none,
+	// one each.
+	files func(worker int) []string
+	part  rangeOf
+	facts Facts
+}
+
+// rangeOf is the part of each file that a worker uses. A worker's range runs
+// through its files one after the other.
+type rangeOf struct {
+	offset     int64 // where it begins in each file
+	partBytes  int64 // of each file
+	spaceBytes int64 // of all files together
+}
+
+func openRaw(ctx context.Context, s *Set, j *job.Job) (Target, error) {
+	r := &raw{j: j, files: filesOf(j)}
+	if j.Directory != "" {
+		if err := mustBeDirectory(j.Directory); err != nil {
+			return nil, err
+		}
+		if isStore(j.Directory) && len(j.Filenames) == 0 && !s.o.Foreign {
+			return nil, fmt.Errorf("directory %s holds a store: %w: use another directory, or ioengine=store", j.Directory, ErrForeign)
+		}
+	}
+	seen := map[string]bool{}
+	for worker := range j.NumJobs {
+		files := r.files(worker)
+		if seen[files[0]] {
+			continue
+		}
+		seen[files[0]] = true
+		part, err := s.prepare(ctx, j, files)
+		if err != nil {
+			return nil, err
+		}
+		if worker == 0 || part.spaceBytes < r.part.spaceBytes {
+			r.part = part
+		}
+	}
+	return r, r.look()
+}
+
+// filesOf names the files of each worker as fio does: those of filename=, or
+// NAME.WORKER.0 in directory=.
+func filesOf(j *job.Job) func(worker int) []string {
+	if len(j.Filenames) == 0 {
+		return func(worker int) []string {
+			return []string{filepath.Join(j.Directory, fmt.Sprintf("%s.%d.0", j.Name, worker))}
+		}
+	}
+	var files []string
+	for _, name := range j.Filenames {
+		if j.Directory != "" && !filepath.IsAbs(name) {
+			name = filepath.Join(j.Directory, name)
+		}
+		files = append(files, name)
+	}
+	return func(int) []string { return files }
+}
+
+// mediumOptions are those of the job's I/O.
+func mediumOptions(j *job.Job) device.MediumOptions {
+	o := device.MediumOptions{QueueDepth: j.IODepth, Buffered: !j.Direct, ReadOnly: !j.Writes, BlockDevice: true}
+	switch j.Backend {
+	case job.BackendPsync:
+		o.Engine = device.EnginePsync
+	default:
+		o.Engine = device.EngineUring
+	}
+	return o
+}
+
+// openMedium opens a file of the job. BackendAuto falls back to psync.
+func openMedium(j *job.Job, path string) (*device.Medium, error) {
+	o := mediumOptions(j)
+	m, err := device.OpenMedium(path, o)
+	if errors.Is(err, errors.ErrUnsupported) && j.Backend == job.BackendAuto && o.Engine == device.EngineUring {
+		o.Engine = device.EnginePsync
+		return device.OpenMedium(path, o)
+	}
+	return m, err
+}
+
+// look opens the first file once, to know how it is driven, and checks what only
+// that tells.
+func (r *raw) look() error {
+	path := r.files(0)[0]
+	m, err := openMedium(r.j, path)
+	if err != nil {
+		return err
+	}
+	f := m.Facts()
+	r.facts = Facts{Engine: job.EngineRaw.String(), Path: path, Device: f.Device, FileSystem: f.FileSystem, Direct: f.Direct, Notes: f.Notes}
+	if !f.Direct {
+		r.facts.Notes = append(r.facts.Notes, "buffered I/O: reads may come from memory and not from the drive")
+	}
+	if r.sync(f) && r.j.IODepth > 1 {
+		r.facts.Notes = append(r.facts.Notes, fmt.Sprintf("psync does one I/O after the other: iodepth=%d counts as 1, as in fio; use numjobs, io_submit_mode=offload or io_uring", r.j.IODepth))
+	}
+	if err := m.Close(); err != nil {
+		return err
+	}
+	return checkAlignment(r.j, int64(f.OffsetAlignBytes), r.part)
+}
+
+// sync says whether each I/O is done on the worker's own goroutine, as fio's psync
+// does.
+func (r *raw) sync(f device.Facts) bool { return f.Device == device.EnginePsync && !r.j.Offload }
+
+func checkAlignment(j *job.Job, alignBytes int64, part rangeOf) error {
+	bad := func(what string, n int64) error {
+		return fmt.Errorf("%s %d %w: direct I/O on this file needs multiples of %d; choose another size, or direct=0", what, n, ErrJob, alignBytes)
+	}
+	for d, used := range [2]bool{j.Reads, j.Writes} {
+		b := j.Blocks[d]
+		if !used {
+			continue
+		}
+		for _, n := range append([]int64{b.MinBytes, b.MaxBytes, b.AlignBytes}, splitSizes(b)...) {
+			if n%alignBytes != 0 {
+				return bad("block size or alignment", n)
+			}
+		}
+	}
+	if part.offset%alignBytes != 0 {
+		return bad("offset", part.offset)
+	}
+	if j.Verify != job.CheckNone && alignBytes < 4096 {
+		for d := range j.Blocks {
+			if j.Blocks[d].MinBytes%4096 != 0 || part.offset%4096 != 0 {
+				return fmt.Errorf("verify with bs=%d %w: blocks describe themselves every 4096 bytes; use multiples of 4096", j.Blocks[d].MinBytes, ErrJob)
+			}
+		}
+	}
+	return nil
+}
+
+func splitSizes(b job.Blocks) (sizes []int64) {
+	for _, share := range b.Split {
+		sizes = append(sizes, share.Bytes)
+	}
+	return sizes
+}
+
+// Facts implements Target.
+func (r *raw) Facts() Facts { return r.facts }
+
+// Close implements Target.
+func (r *raw) Close() error { return nil }
+
+// Lane implements Target.
+func (r *raw) Lane(n int) (_ Lane, err error) {
+	l := &deviceLane{part: r.part, depth: r.j.IODepth}
+	defer func() {
+		if err != nil {
+			_ = l.Close()
+		}
+	}()
+	for _, path := range r.files(n) {
+		m, err := openMedium(r.j, path)
+		if err != nil {
+			return nil, err
+		}
+		l.closers = append(l.closers, m.Close)
+		l.files = append(l.files, m.File())
+		l.devices = append(l.devices, m)
+		if len(r.files(n)) == 1 {
+			l.register = m.RegisterMemory
+			if r.sync(m.Facts()) {
+				l.lone = m.Transfer
+			} else if m.Facts().Device == device.EngineUring && r.j.IODepth == 1 && !r.j.Offload {
+				l.lone = m.SubmitWaiting
+			}
+		} else if r.sync(m.Facts()) {
+			l.lones = append(l.lones, m.Transfer)
+		}
+	}
+	return l, nil
+}
