@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // raw is a range of one or more files, or of a block device.
@@ -36,6 +37,11 @@ func openRaw(ctx context.Context, s *Set, j *job.Job) (Target, error) {
 		}
 		if isStore(j.Directory) && len(j.Filenames) == 0 && !s.o.Foreign {
 			return nil, fmt.Errorf("directory %s holds a store: %w: use another directory, or ioengine=store", j.Directory, ErrForeign)
+		}
+	}
+	if j.Direct { // before anything is made; look asks the file itself
+		if err := checkAlignment(j, payload.UnitBytes, rangeOf{offset: j.Offset.Bytes}); err != nil {
+			return nil, err
 		}
 	}
 	seen := map[string]bool{}
@@ -141,10 +147,10 @@ func checkAlignment(j *job.Job, alignBytes int64, part rangeOf) error {
 	if part.offset%alignBytes != 0 {
 		return bad("offset", part.offset)
 	}
-	if j.Verify != job.CheckNone && alignBytes < 4096 {
+	if j.Verify != job.CheckNone && alignBytes < payload.UnitBytes {
 		for d := range j.Blocks {
-			if j.Blocks[d].MinBytes%4096 != 0 || part.offset%4096 != 0 {
-				return fmt.Errorf("verify with bs=%d %w: blocks describe themselves every 4096 bytes; use multiples of 4096", j.Blocks[d].MinBytes, ErrJob)
+			if j.Blocks[d].MinBytes%payload.UnitBytes != 0 || part.offset%payload.UnitBytes != 0 {
+				return fmt.Errorf("verify with bs=%d %w: blocks describe themselves every %d bytes; use multiples of that", j.Blocks[d].MinBytes, ErrJob, payload.UnitBytes)
 			}
 		}
 	}

@@ -1,0 +1,217 @@
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/client"
+	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/load"
+)
+
+// connectTime bounds the wait for a daemon.
+const connectTime = 10 * time.Second
+
+// pool drives a daemon. Each lane is a client of its own.
+type pool struct {
+	j     *job.Job
+	o     client.Options
+	tries *freshKeys
+}
+
+func openPool(ctx context.Context, s *Set, j *job.Job) (Target, error) {
+	p := &pool{j: j, o: client.Options{Path: j.Socket, Name: "spillway fio", Logger: s.o.Logger}, tries: newFreshKeys()}
+	if p.o.Path == "" {
+		p.o.Path = client.DefaultPath
+	}
+	c, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if s.o.Foreign || !j.Writes {
+		return p, nil
+	}
+	return p, onlyBenchmarks(ctx, c)
+}
+
+func (p *pool) dial(ctx context.Context) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	c, err := client.Dial(ctx, p.o)
+	if err != nil {
+		return nil, fmt.Errorf("no daemon at %s: %w: start one with spillway serve, or give its socket", p.o.Path, err)
+	}
+	return c, nil
+}
+
+// onlyBenchmarks refuses a daemon that keeps blocks of others, which writes could
+// evict.
+func onlyBenchmarks(ctx context.Context, c *client.Client) error {
+	b, err := c.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	var stat struct {
+		Stores []struct {
+			Namespaces []struct {
+				Name   string `json:"name"`
+				Blocks int    `json:"blocks"`
+			} `json:"namespaces"`
+		} `json:"stores"`
+	}
+	if err := json.Unmarshal(b, &stat); err != nil {
+		return fmt.Errorf("the daemon's state: %w", err)
+	}
+	for _, st := range stat.Stores {
+		for _, ns := range st.Namespaces {
+			if ns.Name != Descriptor(0, 0).Name && ns.Blocks > 0 {
+				return fmt.Errorf("the pool: %w: it keeps %d blocks of namespace %q, which the job may evict; only read, or allow it with --allow-foreign", ErrForeign, ns.Blocks, ns.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Facts implements Target.
+func (p *pool) Facts() Facts {
+	return Facts{Engine: job.EnginePool.String(), Path: p.o.Path, Notes: []string{
+		"slat is 0: when the daemon calls the system is not seen from here",
+		"a write of a block that is present already becomes a write of a new one: a store never writes over a block",
+		"the daemon answers a damaged block as a miss; its own counters tell"}}
+}
+
+// Close implements Target.
+func (p *pool) Close() error { return nil }
+
+// Lane implements Target.
+func (p *pool) Lane(int) (Lane, error) {
+	c, err := p.dial(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	l := &poolLane{p: p, c: c, spaces: map[space]*client.Namespace{}}
+	l.crew = newCrew(p.j.IODepth, p.j.Offload, l.do)
+	return l, nil
+}
+
+// poolLane asks for one block in each call.
+type poolLane struct {
+	p    *pool
+	c    *client.Client
+	crew *crew
+
+	mu     sync.Mutex
+	spaces map[space]*client.Namespace
+}
+
+// poolIO is a poolLane's part of an IO.
+type poolIO struct {
+	region *client.Region
+	block  [1]client.Block
+	place  [1]client.Place
+	key    blockKey
+}
+
+// SpaceBytes implements Lane.
+func (l *poolLane) SpaceBytes() int64 { return l.p.j.Size.Bytes }
+
+// NewIO implements Lane.
+func (l *poolLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
+	region, err := l.c.Allocate(roundUp(int64(maxBytes), 4096))
+	if err != nil {
+		return nil, err
+	}
+	st := &poolIO{region: region}
+	st.block[0] = client.Block{Places: st.place[:]}
+	return &IO{memory: region.Bytes(), ended: ended, state: st}, nil
+}
+
+// Submit implements Lane.
+func (l *poolLane) Submit(ios []*IO) { l.crew.submit(ios) }
+
+func (l *poolLane) namespace(sp space) (*client.Namespace, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ns := l.spaces[sp]; ns != nil {
+		return ns, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
+	defer cancel()
+	ns, err := l.c.Namespace(ctx, Descriptor(sp.number, sp.blockBytes), "")
+	if err == nil {
+		l.spaces[sp] = ns
+	}
+	return ns, err
+}
+
+// errGone says why an I/O without an answer failed.
+var errGone = errors.New("the daemon is not there")
+
+func (l *poolLane) do(io *IO) {
+	st := io.state.(*poolIO)
+	io.StartedAt = time.Time{}
+	ns, err := l.namespace(space{io.Namespace, io.Bytes})
+	if err != nil {
+		io.end(load.Failed, err)
+		return
+	}
+	st.place[0] = client.Place{Region: st.region, LengthBytes: io.Bytes}
+	var status client.Status
+	var released <-chan struct{}
+	if io.Kind == load.Read {
+		st.block[0].Key = st.key.of(io.Block, 0)
+		j := ns.Get(st.block[:], client.GetOptions{})
+		status, released = j.Wait().Statuses[0], j.Released()
+	} else {
+		status, released = l.put(ns, io, st)
+	}
+	outcome, err := l.outcome(status)
+	if outcome != load.Late {
+		io.end(outcome, err)
+		return
+	}
+	late := time.Now()
+	<-released // the memory is the daemon's until then
+	io.Outcome, io.Err, io.EndedAt = outcome, err, late
+	io.ended(io)
+}
+
+func (l *poolLane) put(ns *client.Namespace, io *IO, st *poolIO) (client.Status, <-chan struct{}) {
+	for generation := uint64(0); ; generation = l.p.tries.next() {
+		st.block[0].Key = st.key.of(io.Block, generation)
+		j := ns.Put(st.block[:], client.PutOptions{Depth: io.Depth})
+		if status := j.Wait().Statuses[0]; status != client.Present {
+			return status, j.Released()
+		}
+	}
+}
+
+func (l *poolLane) outcome(status client.Status) (load.Outcome, error) {
+	switch status {
+	case client.Hit, client.Stored:
+		return load.OK, nil
+	case client.Late:
+		return load.Late, nil
+	case client.Busy:
+		return load.Busy, nil
+	}
+	if !l.c.Connected() {
+		return load.Failed, errGone
+	}
+	if status == client.Miss {
+		return load.Miss, nil
+	}
+	return load.Dropped, nil
+}
+
+// Close implements Lane.
+func (l *poolLane) Close() error {
+	l.crew.close()
+	l.c.Close()
+	return nil
+}
