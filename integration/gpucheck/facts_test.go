@@ -63,6 +63,8 @@ func TestMonitor(t *testing.T) {
 		check("link", link, err)
 		free, total, err := m.Memory(i)
 		check("memory", [2]uint64{free, total}, err)
+		width, clock, err := m.MemoryBus(i)
+		check("memory bus in bits and MHz", [2]int{width, clock}, err)
 		energy, err := m.EnergyMJ(i)
 		check("energy in mJ", energy, err)
 		degrees, err := m.TemperatureC(i)

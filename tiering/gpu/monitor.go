@@ -31,6 +31,9 @@ type Monitor interface {
 	Link(index int) (Link, error)
 	// Memory is what is free on a GPU, and all it has, in bytes.
 	Memory(index int) (freeBytes, totalBytes uint64, err error)
+	// MemoryBus is the width of the bus to a GPU's memory, in bits, and the highest
+	// clock of that memory, in MHz. It moves bits at twice the clock.
+	MemoryBus(index int) (widthBits, clockMaxMHz int, err error)
 	// EnergyMJ is what a GPU has used since the driver was loaded, in millijoules.
 	EnergyMJ(index int) (uint64, error)
 	// TemperatureC of a GPU, in degrees Celsius.

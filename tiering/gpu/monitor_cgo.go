@@ -185,6 +185,23 @@ func (m *nvmlMonitor) Memory(index int) (freeBytes, totalBytes uint64, err error
 	return freeBytes, totalBytes, err
 }
 
+func (m *nvmlMonitor) MemoryBus(index int) (widthBits, clockMaxMHz int, err error) {
+	err = m.askGPU(index, "memory bus", "nvmlDeviceGetMemoryBusWidth", func(d nvml.Device) nvml.Return {
+		width, r := d.GetMemoryBusWidth()
+		widthBits = int(width)
+		return r
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	err = m.askGPU(index, "memory clock", "nvmlDeviceGetMaxClockInfo", func(d nvml.Device) nvml.Return {
+		clock, r := d.GetMaxClockInfo(nvml.CLOCK_MEM)
+		clockMaxMHz = int(clock)
+		return r
+	})
+	return widthBits, clockMaxMHz, err
+}
+
 func (m *nvmlMonitor) EnergyMJ(index int) (energyMJ uint64, err error) {
 	err = m.askGPU(index, "energy", "nvmlDeviceGetTotalEnergyConsumption", func(d nvml.Device) (r nvml.Return) {
 		energyMJ, r = d.GetTotalEnergyConsumption()

@@ -74,6 +74,12 @@ func TestNVML(t *testing.T) {
 	if mJ, err := m.EnergyMJ(0); mJ != 0x123456789ab || err != nil {
 		t.Errorf("%#x, %v", mJ, err)
 	}
+	if bits, clock, err := m.MemoryBus(0); bits != 6144 || clock != 3201 || err != nil {
+		t.Errorf("bus of %d bits at %d MHz, %v", bits, clock, err)
+	}
+	if _, _, err := m.MemoryBus(1); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("refused clock: %v", err)
+	}
 	if _, err := m.EnergyMJ(1); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("refused energy: %v", err)
 	}

@@ -120,6 +120,10 @@ func (m *sysfs) Memory(int) (freeBytes, totalBytes uint64, err error) {
 
 func (m *sysfs) EnergyMJ(int) (uint64, error) { return 0, unsupported("energy", sourceSysfs) }
 
+func (m *sysfs) MemoryBus(int) (widthBits, clockMaxMHz int, err error) {
+	return 0, 0, unsupported("memory bus", sourceSysfs)
+}
+
 func (m *sysfs) TemperatureC(int) (int, error) { return 0, unsupported("temperature", sourceSysfs) }
 
 func (m *sysfs) Close() {}

@@ -93,7 +93,8 @@ func unsupported(t *testing.T, m gpu.Monitor, i int) {
 	_, _, err1 := m.Memory(i)
 	_, err2 := m.EnergyMJ(i)
 	_, err3 := m.TemperatureC(i)
-	for _, err := range []error{err1, err2, err3} {
+	_, _, err4 := m.MemoryBus(i)
+	for _, err := range []error{err1, err2, err3, err4} {
 		if !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("got %v", err)
 		}

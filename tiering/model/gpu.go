@@ -1,5 +1,7 @@
 package model
 
+import "fmt"
+
 // GPU is a kind of GPU: its peaks, dense. 0 is unknown, or not to be had.
 type GPU struct {
 	Name       string  // as NVML or its maker calls it
@@ -10,6 +12,16 @@ type GPU struct {
 	LinkGBps   float64 // to the host, each way, in theory
 	MemoryGB   float64 // 10^9 bytes
 	Source     string  // where the figures come from
+}
+
+// GPUOfBus is a GPU of which only the bus to its memory is known, in bits, with the
+// highest clock of that memory, in MHz: bandwidth = bits / 8 x clock x 2. By this rule
+// an H100 SXM has 3352 GB/s (5120 bits at 2619 MHz) where its datasheet says 3350, and an
+// H200 4917 (6144 at 3201) where it says 4800. Its arithmetic stays unknown: a decode
+// step is bound by memory then, and the time of a prompt is unknown.
+func GPUOfBus(name string, widthBits, clockMHz int) *GPU {
+	return &GPU{Name: name, GBps: float64(widthBits) / 8 * float64(clockMHz) * 2 / 1000,
+		Source: fmt.Sprintf("memory bus of %d bits at %d MHz, as the driver says", widthBits, clockMHz)}
 }
 
 // tflops is the peak for weights of a precision. Weights that a GPU cannot multiply

@@ -3,7 +3,8 @@ package model
 import "time"
 
 // BreakEven is the read rate, in bytes a second, from which loading the whole blocks
-// of a prefix is faster than computing it: KV bytes over the time of Prefill.
+// of a prefix is faster than computing it: KV bytes over the time of Prefill; 0 if
+// that is unknown.
 func (s Setup) BreakEven(prefix int) float64 {
 	compute := s.Prefill(prefix).Time.Seconds()
 	if compute <= 0 {
@@ -29,7 +30,7 @@ func (s Setup) PeakBreakEven(prefix int) (bytesPerSecond float64, ok bool) {
 	peak := s.GPU.tflops(s.Weights) * 1e12 * float64(s.Tensor*s.Pipeline)
 	d, p := float64(s.Model.Hidden), float64(prefix)
 	group := float64(a.QueryHeads) / float64(a.KVHeads)
-	return peak * 2 * d * s.KV.bytes(1) / (group * (4*p*d + 22*d*d)), true
+	return peak * 2 * d * s.KV.Bytes(1) / (group * (4*p*d + 22*d*d)), true
 }
 
 // Choice is what loading a prefix and computing it cost.
@@ -37,7 +38,7 @@ type Choice struct {
 	Prefix    int   // tokens
 	Bytes     int64 // of its blocks
 	Load      time.Duration
-	Recompute time.Duration
+	Recompute time.Duration // 0: unknown
 }
 
 // Loads says whether loading is faster.

@@ -86,9 +86,9 @@ func (m *Model) Layers() (n int) {
 func (a *Attention) tokenBytes(kv Precision) float64 {
 	switch a.Kind {
 	case Latent:
-		return kv.bytes(float64(a.LatentDim))
+		return kv.Bytes(float64(a.LatentDim))
 	case Grouped:
-		return kv.bytes(float64(a.KVHeads * (a.KeyDim + a.ValueDim)))
+		return kv.Bytes(float64(a.KVHeads * (a.KeyDim + a.ValueDim)))
 	}
 	return 0
 }

@@ -46,8 +46,8 @@ func (p Precision) or(fallback Precision) Precision {
 	return p
 }
 
-// bytes of so many numbers.
-func (p Precision) bytes(count float64) float64 {
+// Bytes of so many numbers; Unset is taken for BF16.
+func (p Precision) Bytes(count float64) float64 {
 	switch p.or(BF16) {
 	case FP8:
 		return count

@@ -137,12 +137,12 @@ func (s Setup) Decode() Step {
 	p := &s.Model.Params
 	d := Step{Batch: (s.Batch + s.Pipeline - 1) / s.Pipeline, Fixed: s.Assume.Fixed}
 	d.Parameters = p.Touched(d.Batch)
-	d.WeightBytes = int64(s.Weights.bytes(d.Parameters))
+	d.WeightBytes = int64(s.Weights.Bytes(d.Parameters))
 	d.KVBytes = int64(d.Batch) * s.Model.stepBytes(s.Context, s.KV)
 	d.KVSpread = s.spread(d.Batch)
 	perGPU := float64(d.WeightBytes)/float64(s.Tensor) + float64(d.KVBytes)/float64(d.KVSpread)
 	d.Memory = seconds(perGPU / (s.Assume.Bandwidth * s.GPU.GBps * 1e9))
-	d.Compute = seconds(2 * p.Active() * float64(d.Batch) / (float64(s.Tensor) * s.Assume.Decode * s.GPU.tflops(s.Weights) * 1e12))
+	d.Compute = s.computing(2*p.Active()*float64(d.Batch), s.Assume.Decode, s.Tensor)
 	if s.Tensor > 1 {
 		d.AllReduce = time.Duration(2*s.Model.Layers()) * s.Assume.AllReduce
 	}
@@ -171,9 +171,9 @@ func (s Setup) spread(batch int) int {
 // Prompt is the computing of a prompt from its beginning.
 type Prompt struct {
 	Tokens       int
-	LinearFLOPs  float64 // of all tokens: two for each parameter that one meets
-	LookingFLOPs float64 // of looking back
-	Time         time.Duration
+	LinearFLOPs  float64       // of all tokens: two for each parameter that one meets
+	LookingFLOPs float64       // of looking back
+	Time         time.Duration // 0: the GPU's arithmetic is unknown
 	PerToken     time.Duration // the mean
 }
 
@@ -196,8 +196,7 @@ func (s Setup) Prefill(tokens int) Prompt {
 		r.LookingFLOPs += layers * 2 * float64(a.QueryHeads*(a.KeyDim+a.ValueDim)) * seen * n
 		r.LookingFLOPs += layers * 2 * float64(a.IndexHeads*a.IndexDim) * n / 2 * n
 	}
-	rate := s.Assume.Prefill * s.GPU.tflops(s.Weights) * 1e12 * float64(s.Tensor*s.Pipeline)
-	r.Time = seconds((r.LinearFLOPs + r.LookingFLOPs) / rate)
+	r.Time = s.computing(r.LinearFLOPs+r.LookingFLOPs, s.Assume.Prefill, s.Tensor*s.Pipeline)
 	r.PerToken = r.Time / time.Duration(max(tokens, 1))
 	return r
 }
@@ -210,6 +209,16 @@ func meanSeen(n float64, reach int) float64 {
 		return 0
 	}
 	return w - w*w/(2*n)
+}
+
+// computing is the time of so many operations at a share of the peak of some GPUs; 0
+// if their arithmetic is unknown.
+func (s Setup) computing(flops, share float64, gpus int) time.Duration {
+	peak := s.GPU.tflops(s.Weights) * 1e12
+	if peak == 0 {
+		return 0
+	}
+	return seconds(flops / (share * peak * float64(gpus)))
 }
 
 func seconds(s float64) time.Duration {

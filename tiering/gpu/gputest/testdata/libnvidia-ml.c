@@ -69,6 +69,13 @@ int nvmlDeviceGetMemoryInfo_v2(void *device, struct memory *m) {
 	m->free = 100ull << 30;
 	return OK;
 }
+int nvmlDeviceGetMemoryBusWidth(void *device, unsigned *bits) { ENTER(device); *bits = 6144; return OK; }
+int nvmlDeviceGetMaxClockInfo(void *device, int type, unsigned *MHz) { // of memory: 2
+	ENTER(device);
+	if (type != 2 || INDEX(device)) return NOT_SUPPORTED;
+	*MHz = 3201;
+	return OK;
+}
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *mJ) {
 	ENTER(device);
 	*mJ = 0x123456789abull;
