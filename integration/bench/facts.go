@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/machine"
 )
 
 // facts say where the numbers come from.
@@ -34,16 +35,16 @@ func factsOf(ctx context.Context, dir string) (facts, error) {
 	if err != nil {
 		return facts{}, err
 	}
-	st := s.Stat()
+	st, m := s.Stat(), machine.This().FactsOf(dir)
 	f := facts{
-		Kernel:      firstLine("/proc/sys/kernel/osrelease"),
+		Kernel:      known(m.Kernel),
 		FileSystem:  st.FileSystem,
 		DirectIO:    st.DirectIO,
 		StoreDevice: st.Device,
-		CPU:         field("/proc/cpuinfo", "model name"),
-		Cores:       runtime.NumCPU(),
-		Memory:      field("/proc/meminfo", "MemTotal"),
-		Drive:       driveOf(ctx, dir),
+		CPU:         known(m.CPU),
+		Cores:       m.Cores,
+		Memory:      fmt.Sprintf("%d kB", m.MemoryBytes>>10),
+		Drive:       driveOf(m),
 		LoadAverage: loadAverage(),
 		Fio:         output(ctx, "fio", "--version"),
 		Go:          runtime.Version(),
@@ -56,24 +57,11 @@ func (f facts) String() string {
 		f.Kernel, f.FileSystem, f.DirectIO, f.StoreDevice, f.CPU, f.Cores, f.Memory, f.Drive, f.LoadAverage, f.Fio, f.Go)
 }
 
-func firstLine(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
+func known(text string) string {
+	if text == "" {
 		return "unknown"
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return line
-}
-
-// field is the value of the first "name: value" line.
-func field(path, name string) string {
-	text, _ := os.ReadFile(path) // an empty one has no such line
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
+	return text
 }
 
 func output(ctx context.Context, name string, args ...string) string {
@@ -93,21 +81,24 @@ func commit(ctx context.Context) string {
 	return hash
 }
 
-// driveOf names the block device below dir, with its model where it has one.
-func driveOf(ctx context.Context, dir string) string {
-	source := output(ctx, "findmnt", "-no", "SOURCE", "-T", dir)
-	name := filepath.Base(source)
-	model := firstLine(filepath.Join("/sys/class/block", name, "device/model"))
-	kind := map[string]string{"0": "not rotational", "1": "said to be rotational"}[firstLine(filepath.Join("/sys/class/block", name, "queue/rotational"))]
-	if model == "unknown" && strings.HasPrefix(name, "vd") {
+// driveOf names what the directory lies on, with the first drive's model where it
+// has one.
+func driveOf(m machine.Facts) string {
+	var drive machine.Drive
+	if len(m.Drives) > 0 {
+		drive = m.Drives[0]
+	}
+	model := known(drive.Model)
+	if drive.Model == "" && strings.HasPrefix(drive.Name, "vd") {
 		model = "virtual disk"
 	}
-	return fmt.Sprintf("%s, model %s, %s", source, strings.TrimSpace(model), kind)
+	kind := map[int64]string{0: "not rotational", 1: "said to be rotational"}[drive.Rotational]
+	return fmt.Sprintf("%s, model %s, %s", m.Mount.Source, model, kind)
 }
 
 // loadAverage is that of the last minute.
 func loadAverage() (load float64) {
-	if _, err := fmt.Sscan(firstLine("/proc/loadavg"), &load); err != nil {
+	if _, err := fmt.Sscan(machine.This().Text("proc/loadavg"), &load); err != nil {
 		return -1
 	}
 	return load

@@ -29,6 +29,7 @@ func Rooms() []Room {
 	return []Room{
 		{planted, nil},
 		{"units", nil},
+		{"machine", nil},
 		{"engine/offheap", nil},
 		{"engine/histogram", nil},
 		{"engine/evict", []string{"engine/offheap"}},
@@ -40,7 +41,7 @@ func Rooms() []Room {
 		{"tiering", []string{"engine"}},
 		{"cluster", []string{"tiering", "engine"}},
 		{"client", []string{"cluster/wire"}},
-		{"fio", []string{"client", "cluster", "tiering", "engine", "units"}},
+		{"fio", []string{"client", "cluster", "tiering", "engine", "units", "machine"}},
 		{"cmd", []string{anything}},
 		{"integration", []string{anything}},
 	}

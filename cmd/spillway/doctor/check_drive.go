@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spillway-kv/spillway/machine"
 )
 
 func drives(f *Facts, _ Plan) []Check {
@@ -23,7 +25,7 @@ func drives(f *Facts, _ Plan) []Check {
 // requestsMin is the least queue worth having: a store's default depth.
 const requestsMin = 32
 
-func driveCheck(d Drive) Check {
+func driveCheck(d machine.Drive) Check {
 	model := d.Model
 	if model == "" {
 		model = "unknown model"
@@ -65,7 +67,7 @@ func known(n int64) string {
 	return fmt.Sprint(n)
 }
 
-func scheduler(d Drive) Check {
+func scheduler(d machine.Drive) Check {
 	c := Check{Name: "scheduler", Level: OK, Found: fmt.Sprintf("%s: %s (of %s)", d.Name, d.Scheduler, strings.Join(d.Schedulers, " ")),
 		Means: "requests go to the drive in the order in which they come, or nearly so"}
 	switch {

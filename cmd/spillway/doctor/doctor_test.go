@@ -15,6 +15,7 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/iouring"
+	"github.com/spillway-kv/spillway/machine"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -60,7 +61,7 @@ func fakeTree(t *testing.T, name, dir string) (root string) {
 
 // healthy answers the calls as a good machine would.
 func healthy(root string) Machine {
-	return Machine{Root: root,
+	return Machine{System: machine.System{Root: root},
 		Probe: func(string) (device.Probed, error) {
 			return device.Probed{Allowed: true, Facts: device.Facts{FileSystem: "xfs", Direct: true, MemAlignBytes: 512, OffsetAlignBytes: 4096,
 				Xattrs: true, Preallocate: true}}, nil
@@ -205,8 +206,8 @@ func TestFindings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := healthy(root)
 			facts := m.Gather(t.TempDir())
-			facts.Mount = m.mountOf("/dir/x")
-			facts.Drives = m.drivesOf(facts.Mount)
+			facts.Mount = m.MountOf("/dir/x")
+			facts.Drives = m.DrivesOf(facts.Mount)
 			c.change(&facts)
 			plan := Plan{CapacityBytes: 100 << 30}
 			if facts.Store != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
+	"github.com/spillway-kv/spillway/machine"
 	"github.com/spillway-kv/spillway/wal"
 )
 
@@ -38,9 +39,9 @@ type Facts struct {
 
 	Kernel        string
 	Container     string // what says that this is one; "" outside
-	Mount         Mount
-	Drives        []Drive // below the file system, as far as they can be told
-	LockedSoft    uint64  // bytes of memory that may be locked
+	Mount         machine.Mount
+	Drives        []machine.Drive // below the file system, as far as they can be told
+	LockedSoft    uint64          // bytes of memory that may be locked
 	LockedHard    uint64
 	FilesHard     uint64 // open files; the soft limit is raised to it
 	MayLock       bool   // CAP_IPC_LOCK: the limit of locked memory does not count
@@ -52,25 +53,6 @@ type Facts struct {
 	Nodes         []string
 }
 
-// Mount is a line of mountinfo.
-type Mount struct {
-	Device  string // major:minor
-	Point   string
-	Type    string
-	Source  string
-	Options []string // of the mount and of its file system
-}
-
-// Has reports whether an option is set.
-func (m Mount) Has(option string) bool {
-	for _, o := range m.Options {
-		if o == option {
-			return true
-		}
-	}
-	return false
-}
-
 // Gather collects the facts. It leaves nothing in the directory and takes no
 // lock.
 func (m Machine) Gather(dir string) Facts {
@@ -79,27 +61,27 @@ func (m Machine) Gather(dir string) Facts {
 	if f.DirErr == nil {
 		f.Probed, f.ProbeErr = m.Probe(f.Dir)
 		f.Space, f.SpaceErr = m.Space(f.Dir)
-		f.Mount = m.mountOf(f.Dir)
-		f.Drives = m.drivesOf(f.Mount)
+		f.Mount = m.MountOf(f.Dir)
+		f.Drives = m.DrivesOf(f.Mount)
 		if f.Missing == 0 {
 			f.Holder, _, _ = m.Holder(f.Dir)
 			f.lookInside()
 		}
 	}
 	f.Uring = m.Uring()
-	f.Kernel = m.text("proc/sys/kernel/osrelease")
+	f.Kernel = m.Text("proc/sys/kernel/osrelease")
 	f.Container = m.container()
 	f.LockedSoft, f.LockedHard = m.limits("Max locked memory")
 	_, f.FilesHard = m.limits("Max open files")
 	const capIPCLock = 14
-	caps, _ := strconv.ParseUint(m.field("proc/self/status", "CapEff:"), 16, 64)
+	caps, _ := strconv.ParseUint(m.Field("proc/self/status", "CapEff:"), 16, 64)
 	f.MayLock = caps>>capIPCLock&1 == 1
-	f.Seccomp = m.field("proc/self/status", "Seccomp:")
-	f.CPUs = m.field("proc/self/status", "Cpus_allowed_list:")
-	f.UringDisabled = m.text("proc/sys/kernel/io_uring_disabled")
-	f.HugePages = m.number("proc/sys/vm/nr_hugepages")
-	f.Transparent = chosen(m.text("sys/kernel/mm/transparent_hugepage/enabled"))
-	for _, name := range m.list("sys/devices/system/node") {
+	f.Seccomp = m.Field("proc/self/status", "Seccomp:")
+	f.CPUs = m.Field("proc/self/status", "Cpus_allowed_list:")
+	f.UringDisabled = m.Text("proc/sys/kernel/io_uring_disabled")
+	f.HugePages = m.Number("proc/sys/vm/nr_hugepages")
+	f.Transparent = machine.Chosen(m.Text("sys/kernel/mm/transparent_hugepage/enabled"))
+	for _, name := range m.List("sys/devices/system/node") {
 		if n, isNode := strings.CutPrefix(name, "node"); isNode && strings.Trim(n, "0123456789") == "" {
 			f.Nodes = append(f.Nodes, n)
 		}
@@ -164,7 +146,7 @@ func (f *Facts) readStoreFile(sizeBytes int64) {
 
 // limits reads a line such as "Max open files  1024  4096  files".
 func (m Machine) limits(name string) (soft, hard uint64) {
-	fields := strings.Fields(m.field("proc/self/limits", name))
+	fields := strings.Fields(m.Field("proc/self/limits", name))
 	read := func(i int) uint64 {
 		if i >= len(fields) {
 			return unlimited
@@ -181,21 +163,12 @@ func (m Machine) limits(name string) (soft, hard uint64) {
 // container says what gives a container away.
 func (m Machine) container() string {
 	switch {
-	case m.exists(".dockerenv"):
+	case m.Exists(".dockerenv"):
 		return "/.dockerenv"
-	case m.exists("run/.containerenv"):
+	case m.Exists("run/.containerenv"):
 		return "/run/.containerenv"
-	case m.mountOf("/").Type == "overlay":
+	case m.MountOf("/").Type == "overlay":
 		return "an overlay at /"
 	}
 	return ""
-}
-
-// chosen is the word in brackets of a file such as "always [madvise] never".
-func chosen(text string) string {
-	if _, rest, ok := strings.Cut(text, "["); ok {
-		word, _, _ := strings.Cut(rest, "]")
-		return word
-	}
-	return text
 }
