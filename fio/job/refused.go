@@ -1,5 +1,7 @@
 package job
 
+import "maps"
+
 // Why groups of fio's options are refused, and what to use.
 const (
 	noTrim     = "there are no trims"
@@ -86,3 +88,7 @@ func gather(reasons map[string][]string) map[string]string {
 	}
 	return all
 }
+
+// Refused lists fio's options that are not supported, each with the reason or what
+// to use in its place.
+func Refused() map[string]string { return maps.Clone(refused) }
