@@ -244,8 +244,10 @@ func first(values ...int) int {
 
 // Bounds of a shape, far beyond any model, within which no product overflows.
 const (
-	layersMax = 4096
+	layersMax = 1024
 	widthMax  = 1 << 20
+	headsMax  = 1 << 11
+	dimMax    = 1 << 12
 	tokensMax = 1 << 30
 )
 
@@ -256,12 +258,12 @@ func (s *shape) check() error {
 		value, max int
 	}{
 		{"num_hidden_layers", s.layers, layersMax}, {"hidden_size", s.hidden, widthMax}, {"vocab_size", s.vocab, 1 << 26},
-		{"num_attention_heads", s.heads, 1 << 14}, {"num_key_value_heads", s.kvHeads, s.heads}, {"head_dim", s.headDim, 1 << 14},
+		{"num_attention_heads", s.heads, headsMax}, {"num_key_value_heads", s.kvHeads, s.heads}, {"head_dim", s.headDim, dimMax},
 		{"sliding_window", s.window, tokensMax}, {"kv_lora_rank", s.latent, widthMax}, {"q_lora_rank", s.queryRank, widthMax},
-		{"qk_rope_head_dim", s.rotary, 1 << 14}, {"qk_nope_head_dim", s.plain, 1 << 14}, {"v_head_dim", s.value, 1 << 14},
-		{"index_n_heads", s.indexHeads, 1 << 14}, {"index_head_dim", s.indexDim, 1 << 14}, {"index_topk", s.topK, tokensMax},
-		{"linear_num_key_heads", s.linearKeyHeads, 1 << 12}, {"linear_key_head_dim", s.linearKeyDim, 1 << 12},
-		{"linear_num_value_heads", s.linearHeads, 1 << 12}, {"linear_value_head_dim", s.linearDim, 1 << 12}, {"linear_conv_kernel_dim", s.linearKernel, 1 << 12},
+		{"qk_rope_head_dim", s.rotary, dimMax}, {"qk_nope_head_dim", s.plain, dimMax}, {"v_head_dim", s.value, dimMax},
+		{"index_n_heads", s.indexHeads, headsMax}, {"index_head_dim", s.indexDim, dimMax}, {"index_topk", s.topK, tokensMax},
+		{"linear_num_key_heads", s.linearKeyHeads, headsMax}, {"linear_key_head_dim", s.linearKeyDim, dimMax},
+		{"linear_num_value_heads", s.linearHeads, headsMax}, {"linear_value_head_dim", s.linearDim, dimMax}, {"linear_conv_kernel_dim", s.linearKernel, dimMax},
 		{"intermediate_size", s.inner, 1 << 24}, {"moe_intermediate_size", s.expert, 1 << 24}, {"n_shared_experts", s.shared, 1 << 24},
 		{"num_experts", s.experts, 1 << 16}, {"num_experts_per_tok", s.perToken, max(s.experts, 1)},
 	} {

@@ -64,6 +64,7 @@ const (
 	GPUsMax    = 1024
 	BatchMax   = 1 << 16
 	ContextMax = 1 << 25
+	bytesMax   = 1e18 // of KV
 )
 
 // WithDefaults fills in what is not set.
@@ -92,6 +93,8 @@ func (s Setup) Validate() error {
 		return fmt.Errorf("a batch of %d: want 1 to %d", s.Batch, BatchMax)
 	case s.Context < 0 || s.Context > ContextMax:
 		return fmt.Errorf("a context of %d tokens: want 0 to %d", s.Context, ContextMax)
+	case float64(max(s.Batch, 1))*float64(s.Model.KeptBytes(s.Context, s.KV)) > bytesMax:
+		return fmt.Errorf("a batch of %d with a context of %d tokens: the KV of that is in no computer", s.Batch, s.Context)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ var gpus = []gpuRow{
 	{GPU{"A10G", 600, 70, 0, 0, pcie4, 24, recalled}, nil},
 	{GPU{"B200", 8000, 2250, 4500, 9000, pcie5, 180, read}, []string{"B200 SXM", "B200 180GB HBM3e"}},
 	{GPU{"GB200", 8000, 2500, 5000, 10000, c2c, 186, planner}, nil},
-	{GPU{"GeForce RTX 4090", 1008, 165, 330, 0, pcie4, 24, recalled}, []string{"RTX 4090", "4090"}},
+	{GPU{"GeForce RTX 4090", 1008, 165, 330, 0, pcie4, 24, recalled}, []string{"4090"}},
 	{GPU{"RTX PRO 6000 Blackwell Server Edition", 1792, 467, 935, 1871, pcie5, 96, planner}, []string{"RTX PRO 6000"}},
-	{GPU{"MI300X", 5300, 1307, 2615, 0, pcie5, 192, read}, []string{"Instinct MI300X", "AMD Instinct MI300X OAM"}},
+	{GPU{"MI300X", 5300, 1307, 2615, 0, pcie5, 192, read}, []string{"AMD Instinct MI300X OAM"}},
 }
