@@ -14,13 +14,15 @@ func (r *Run) NowNS() int64 { return time.Since(r.start).Nanoseconds() }
 func (r *Run) Document(nowNS int64) *Document {
 	r.mu.Lock()
 	entries, extra := r.entries(), r.extra
+	facts, disks := r.observed.now(nowNS)
 	r.mu.Unlock()
+	extra.Machine = facts
 	now := r.start.Add(time.Duration(nowNS))
 	d := &Document{FioVersion: r.config.Version, Timestamp: now.Unix(), TimestampMS: now.UnixMilli(),
-		Time: now.Format(time.ANSIC), GlobalOptions: r.config.GlobalOptions, Jobs: []Job{}, Spillway: &extra}
+		Time: now.Format(time.ANSIC), GlobalOptions: r.config.GlobalOptions, Jobs: []Job{}, DiskUtil: disks, Spillway: &extra}
 	for _, recorders := range entries {
 		m := mergeRecorders(recorders, nowNS)
-		job := r.job(m)
+		job := m.job()
 		job.Elapsed = (nowNS + 999_999_999) / 1e9
 		d.Jobs = append(d.Jobs, job)
 	}
@@ -44,10 +46,10 @@ func (r *Run) entries() (all [][]*Recorder) {
 	return all
 }
 
-func (r *Run) job(m *merged) Job {
+func (m *merged) job() Job {
 	ios, bytes := m.done()
 	j := Job{Name: m.config.Job, GroupID: m.config.Group, Error: m.errno, Options: m.config.Options,
-		Read: r.stats(m, Read), Write: r.stats(m, Write), Trim: r.stats(m, Trim), Sync: &Syncs{},
+		Read: m.stats(Read), Write: m.stats(Write), Trim: m.stats(Trim), Sync: &Syncs{},
 		RuntimeMS: m.runtimeMS, UserCPU: percentOf(m.usage.User, m.runtimeMS), SystemCPU: percentOf(m.usage.System, m.runtimeMS),
 		Switches: m.usage.Switches, MajorFaults: m.usage.MajorFaults, MinorFaults: m.usage.MinorFaults,
 		DepthLevel: distribution(depthLabels[:], m.depths[:], total(m.depths[:]), 0.1), DepthSubmit: distribution(batchLabels[:], m.submits[:], total(m.submits[:]), 0.1),
@@ -63,8 +65,8 @@ func (r *Run) job(m *merged) Job {
 		errors, first := m.errors(), int64(m.errno)
 		j.TotalErrors, j.FirstError = &errors, &first
 	}
-	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process", Error: m.errText, OpenLoop: m.config.OpenLoop,
-		Read: r.spillwayStats(m, Read), Write: r.spillwayStats(m, Write)}
+	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process", Target: m.config.Target, BlockBytes: m.config.BlockBytes, Error: m.errText, OpenLoop: m.config.OpenLoop,
+		Read: m.spillwayStats(Read), Write: m.spillwayStats(Write)}
 	if ios > 0 && bytes > 0 {
 		cpu := m.usage.User + m.usage.System
 		j.Spillway.CPUPerIOUS = decimal(cpu.Seconds() * 1e6 / float64(ios))
@@ -73,13 +75,13 @@ func (r *Run) job(m *merged) Job {
 	return j
 }
 
-func (r *Run) stats(m *merged, d Direction) *Stats {
+func (m *merged) stats(d Direction) *Stats {
 	t := m.directions[d]
 	if t == nil {
 		return &Stats{}
 	}
 	s := &Stats{Bytes: int64(t.bytes), KBytes: int64(t.bytes >> 10), IOs: int64(t.outcomes[Done]), ShortIOs: int64(t.shorts),
-		Slat: r.latency(&t.slat, r.config.Slat), Clat: r.latency(&t.clat, r.config.Clat), Lat: r.latency(&t.lat, r.config.Lat)}
+		Slat: m.latency(&t.slat, m.config.Slat), Clat: m.latency(&t.clat, m.config.Clat), Lat: m.latency(&t.lat, m.config.Lat)}
 	if s.IOs > 0 && m.longestMS > 0 {
 		s.RuntimeMS = m.longestMS
 		s.BWBytes = s.Bytes * 1000 / s.RuntimeMS
@@ -90,12 +92,11 @@ func (r *Run) stats(m *merged, d Direction) *Stats {
 	return s
 }
 
-func (r *Run) latency(h *histogram.Histogram, percentiles bool) Latency {
-	s := h.Snapshot()
+func (m *merged) latency(h *histogram.Histogram, percentiles bool) Latency {
 	if !percentiles {
-		return LatencyOf(s, nil)
+		return LatencyOf(h.Snapshot(), nil)
 	}
-	return LatencyOf(s, r.config.Percentiles)
+	return LatencyOf(h.Snapshot(), m.config.Percentiles)
 }
 
 // LatencyOf is the document's form of a histogram, with the percentiles given,
@@ -115,7 +116,7 @@ func LatencyOf(s histogram.Snapshot, percents []float64) Latency {
 	return l
 }
 
-func (r *Run) spillwayStats(m *merged, d Direction) *SpillwayStats {
+func (m *merged) spillwayStats(d Direction) *SpillwayStats {
 	t := m.directions[d]
 	if t == nil {
 		return nil
@@ -124,7 +125,7 @@ func (r *Run) spillwayStats(m *merged, d Direction) *SpillwayStats {
 	s := &SpillwayStats{Done: n(Done), Missed: n(Missed), Late: n(Late), Failed: n(Failed), Unverified: n(Unverified),
 		Damaged: n(Damaged), Dropped: n(Dropped), Series: t.series.document()}
 	if t.service != nil {
-		l := LatencyOf(t.service.Snapshot(), r.config.Percentiles)
+		l := LatencyOf(t.service.Snapshot(), m.config.Percentiles)
 		s.ServiceNS = &l
 	}
 	return s

@@ -92,8 +92,8 @@ func TestUsageKeepsItsCode(t *testing.T) {
 
 // TestNothingMeasuredIsNull: no sample, no number.
 func TestNothingMeasuredIsNull(t *testing.T) {
-	run := NewRun(Config{Clat: true, Lat: true, Slat: true}, time.Now())
-	w := run.AddWorker(WorkerConfig{Job: "j", Directions: []Direction{Read}})
+	run := NewRun(Config{}, time.Now())
+	w := run.AddWorker(WorkerConfig{Job: "j", Directions: []Direction{Read}, Clat: true, Lat: true, Slat: true, Percentiles: percentiles})
 	w.Begin(0)
 	w.Record(IO{Direction: Read, Outcome: Late})
 	doc, _, _ := conduct(t, run, func() error { return nil })
@@ -115,7 +115,7 @@ func TestFioToolReadsOurs(t *testing.T) {
 		t.Skipf("no %s here: it comes with fio", tool)
 	}
 	run, _ := sampleRun(t)
-	w := run.AddWorker(WorkerConfig{Job: "w", Group: 1, Directions: []Direction{Write}}) // null clat for reads
+	w := run.AddWorker(WorkerConfig{Job: "w", Group: 1, Directions: []Direction{Write}, Clat: true, Percentiles: percentiles}) // null clat for reads
 	w.Begin(0)
 	for i := range int64(50) {
 		w.Record(IO{Direction: Write, Bytes: 4096, IssuedNS: i, SubmittedNS: i + 10, DoneNS: i*i + 100})

@@ -133,6 +133,7 @@ type Spillway struct {
 	ExitCode int             `json:"exit_code"`
 	Verdict  *Gate           `json:"verdict,omitempty"`
 	Budget   json.RawMessage `json:"budget,omitempty"` // how the budget was derived
+	Machine  *Machine        `json:"machine,omitempty"`
 	Status   []Status        `json:"status,omitempty"` // with status-interval
 }
 
@@ -141,6 +142,8 @@ type SpillwayJob struct {
 	Workers    int            `json:"workers"`   // that the entry sums up
 	CPUScope   string         `json:"cpu_scope"` // whose CPU usr_cpu and sys_cpu count: "process"
 	Error      string         `json:"error,omitempty"`
+	Target     string         `json:"target,omitempty"`      // in words
+	BlockBytes int64          `json:"block_bytes,omitempty"` // the largest
 	OpenLoop   bool           `json:"open_loop"`
 	Read       *SpillwayStats `json:"read,omitempty"`
 	Write      *SpillwayStats `json:"write,omitempty"`

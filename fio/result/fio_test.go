@@ -144,7 +144,7 @@ func TestPercentilesWithinExtremes(t *testing.T) {
 				outside++
 			}
 		}
-		ours := LatencyOf(recount(l.Bins), DefaultPercentiles())
+		ours := LatencyOf(recount(l.Bins), percentiles)
 		last := int64(-1)
 		for _, p := range ours.Percentiles {
 			if p.NS < *ours.Min || p.NS > *ours.Max || p.NS < last {

@@ -9,10 +9,10 @@ import (
 
 func sampleRun(t *testing.T) (*Run, []*Recorder) {
 	t.Helper()
-	run := NewRun(Config{Version: "spillway-test", Clat: true, Lat: true, GlobalOptions: Options{{"bs", "16k"}}}, time.Unix(1000, 0))
+	run := NewRun(Config{Version: "spillway-test", GlobalOptions: Options{{"bs", "16k"}}}, time.Unix(1000, 0))
 	var all []*Recorder
 	for range 2 {
-		w := run.AddWorker(WorkerConfig{Job: "r", Grouped: true, Depth: 4, Directions: []Direction{Read}})
+		w := run.AddWorker(WorkerConfig{Job: "r", Grouped: true, Depth: 4, Directions: []Direction{Read}, Clat: true, Lat: true, Percentiles: percentiles})
 		w.Begin(0)
 		for i := range int64(1000) {
 			w.Submit(1, 4)
@@ -65,3 +65,6 @@ func BenchmarkRecord(b *testing.B) {
 		w.Record(IO{Direction: Read, Bytes: 4096, IssuedNS: at, SubmittedNS: at + 1000, DoneNS: at + 100_000 + i&4095})
 	}
 }
+
+// percentiles are fio's default list.
+var percentiles = []float64{1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99}

@@ -10,11 +10,6 @@ import (
 type Config struct {
 	Version       string // of the program, as in "spillway-1.0"
 	GlobalOptions Options
-	// Percentiles to report, ascending, at most PercentilesMax; fio's default list
-	// if empty.
-	Percentiles []float64
-	// Which latencies have percentiles and bins. fio's default is clat alone.
-	Slat, Clat, Lat bool
 	// ExitCode is that of an error; 1 for all if nil.
 	ExitCode func(error) int
 }
@@ -28,10 +23,16 @@ type WorkerConfig struct {
 	// document, under the first one's name (group_reporting).
 	Grouped    bool
 	Depth      int         // iodepth
+	BlockBytes int64       // the largest block of the job
+	Target     string      // what it drives, in words, as in "raw, io_uring, direct, ext4"
 	Directions []Direction // that it uses; read and write if empty
 	// OpenLoop: I/Os have an intended start, and lat_ns runs from it.
 	OpenLoop        bool
 	ContinueOnError bool
+	// Percentiles are those reported, ascending, of the latencies that are wanted;
+	// these have bins too. fio's default is clat alone.
+	Percentiles     []float64
+	Slat, Clat, Lat bool
 }
 
 // Run collects what the workers of a run measure. It may be used from many
@@ -40,18 +41,16 @@ type Run struct {
 	config Config
 	start  time.Time
 
-	mu      sync.Mutex
-	workers []*Recorder
-	extra   Spillway
+	mu       sync.Mutex
+	workers  []*Recorder
+	extra    Spillway
+	observed *observed // nil before the first Observe
 	// Of so many calls of Tick every ticksKept-th is kept.
 	ticks, ticksKept int
 }
 
 // NewRun starts a run.
 func NewRun(config Config, start time.Time) *Run {
-	if len(config.Percentiles) == 0 {
-		config.Percentiles = DefaultPercentiles()
-	}
 	return &Run{config: config, start: start, ticksKept: 1, extra: Spillway{Version: config.Version, PID: os.Getpid()}}
 }
 
