@@ -18,7 +18,7 @@ from typing import Any, Dict, List
 from daemon import PATIENCE, ROOT, DaemonTest, content, keys_of
 
 import spillway.link
-from spillway import Client, Descriptor, Region, Status
+from spillway import Client, Descriptor, Reason, Region, Status
 
 SEED = int(os.environ.get("SPILLWAY_TEST_SEED", random.randrange(1 << 32)))
 BLOCK = 64 << 10
@@ -98,6 +98,9 @@ class Calls(DaemonTest):
         keys = keys_of("k", 32)
         self.assertEqual(set(self.put(keys, durable=True, depth=0).statuses), {STORED})
         self.assertEqual(set(self.put(keys).statuses), {PRESENT})
+        ends = keys_of("end", 3)
+        result = self.put(ends, partial=True)
+        self.assertEqual((result.statuses, result.reasons), ((STORED, STORED, DROPPED), bytes((0, 0, Reason.PARTIAL))))
         found = self.space.match([*keys, b"other"], trailing=4)
         self.assertEqual((found.prefix, found.trailing, found.present.total()), (32, 0, 32))
         found = self.space.match([*keys[:3], b"other", *keys[3:6]], trailing=2, lease=5.0)
