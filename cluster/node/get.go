@@ -51,11 +51,12 @@ func (t *transfer) cutToPrefix() {
 // load reads a chunk when its turn has come.
 func (t *transfer) load(c *chunk, o engine.GetOptions) {
 	d := c.part.drive
-	if !d.enter(c.part.flow, loads, c.bytes, t.q.over) {
+	turn, ok := d.enter(c.part.flow, c.stream, loads, c.bytes, t.q.over)
+	if !ok {
 		t.tooLate(c.items)
 		return
 	}
-	defer func() { d.leave(loads, c.bytes, t.moved(c.items, wire.Hit)) }()
+	defer func() { d.leave(turn, t.space.blockBytes, t.moved(c.items, wire.Hit)) }()
 	items := make([]engine.GetItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.GetItem{Key: t.keys[i], Dst: t.pieces[i]}

@@ -121,8 +121,9 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 		}
 	}
 	prefix := prefixOf(here)
-	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys[:prefix], compute) {
+	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys[:prefix], time.Duration(prefix)*compute) {
 		c.node.counters.declined.Add(uint64(found))
+		s.counters.declined.Add(uint64(found))
 		c.release(answer.Lease)
 		answer.Lease, answer.Leased = 0, 0
 		prefix = 0
@@ -140,22 +141,6 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 	c.node.counters.matched.Add(uint64(len(here)))
 	c.node.counters.matchedPresent.Add(uint64(found))
 	return answer, nil
-}
-
-// worth reports whether loading the blocks of a prefix is quicker than computing
-// them, at the rates measured lately and behind what waits already. A drive that has
-// not been measured is given the chance.
-func (s *space) worth(prefix []engine.Key, compute time.Duration) bool {
-	bytes := make([]int64, len(s.parts))
-	for _, k := range prefix {
-		bytes[s.home(k.Group, k.Bytes)] += int64(s.blockBytes)
-	}
-	for i := range s.parts {
-		if bytes[i] > 0 && s.parts[i].drive.loadTime(bytes[i]) > time.Duration(len(prefix))*compute {
-			return false
-		}
-	}
-	return true
 }
 
 // locate says where blocks are: 1 is this node.

@@ -57,13 +57,14 @@ func (t *transfer) admit(chunks []chunk) []chunk {
 // store writes a chunk when its turn has come.
 func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 	d := c.part.drive
-	if !d.enter(c.part.flow, stores, c.bytes, t.q.over) {
+	turn, ok := d.enter(c.part.flow, c.stream, stores, c.bytes, t.q.over)
+	if !ok {
 		t.tooLate(c.items)
 		return
 	}
 	defer func() {
 		stored := t.moved(c.items, wire.Stored)
-		d.leave(stores, c.bytes, stored)
+		d.leave(turn, t.space.blockBytes, stored)
 		d.wear.Wrote(time.Now(), stored+t.moved(c.items, wire.Late))
 	}()
 	items := make([]engine.PutItem, len(c.items))

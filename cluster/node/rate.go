@@ -15,9 +15,6 @@ const (
 	rateMemory = 5
 	// rateBytesMin is how much must have been moved before the rate means something.
 	rateBytesMin = 16 << 20
-	// rateFresh is for how long a rate says whether a load is worth its time: a
-	// drive that was slow is tried again.
-	rateFresh = time.Second
 )
 
 func (r *rate) began(now time.Time) { r.since = now }

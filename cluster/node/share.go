@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/worth"
 )
 
 // class tells loads, which somebody waits for, from stores.
@@ -28,14 +29,16 @@ const (
 	chunkBytes = 16 << 20
 )
 
-// drive shares one store's I/O among namespaces. Of what waits, loads go first,
-// though a few stores always run beside them; within a class namespaces get bytes in
-// proportion to their weights (start-time fair queueing: each transfer is stamped with
-// the time at which it would begin if its namespace had a drive to itself, slower by
-// its weight, and the earliest goes first).
+// drive shares one store's I/O. Of what waits, loads go first, though a few stores
+// always run beside them. Within a class namespaces get bytes in proportion to their
+// weights, and within a namespace all requests the same (start-time fair queueing, twice:
+// each is stamped with the time at which it would begin if it had its part of the drive to
+// itself, and the earliest goes first). So a short request passes the long ones that came
+// before it, whoever sent them.
 type drive struct {
 	queueBytes int64 // bounds of waiting and running stores together
 	queueTime  time.Duration
+	inOrder    bool // everything goes in the order in which it came
 
 	capacityBytes  int64        // of its store
 	enduranceBytes int64        // that its drive may still be written; 0: unknown
@@ -43,29 +46,15 @@ type drive struct {
 	wear           *admit.Wear  // what it was
 
 	mu       sync.Mutex
-	waiting  [classes]ticketHeap
-	running  [classes]int64 // bytes
+	waiting  [classes]lineHeap // namespaces that have something waiting
+	running  [classes]int64    // bytes
 	clock    [classes]float64
 	admitted int64 // bytes of stores that wait or run
 	rates    [classes]rate
+	reads    worth.Rates
 	waits    [classes]int64 // bytes that wait
+	tickets  [classes]int   // transfers that wait
 	serial   uint64
-}
-
-// flow is a namespace's claim on a drive.
-type flow struct {
-	weight float64
-	next   [classes]float64 // stamp of its next transfer; guarded by drive.mu
-}
-
-// ticket waits for its turn.
-type ticket struct {
-	class  class
-	bytes  int64
-	stamp  float64
-	serial uint64
-	turn   chan struct{} // closed when it has come
-	at     int           // in the heap; -1 outside
 }
 
 func newDrive(queueBytes int64, queueTime time.Duration) *drive {
@@ -91,43 +80,73 @@ func (d *drive) discharge(bytes int64) {
 	d.admitted -= bytes
 }
 
-// enter waits for the turn of a transfer and reports whether it came before done
-// closed; then leave must follow.
-func (d *drive) enter(f *flow, c class, bytes int64, done <-chan struct{}) bool {
-	t := &ticket{class: c, bytes: bytes, turn: make(chan struct{})}
+// turn is a transfer whose turn has come; leave ends it.
+type turn struct {
+	class  class
+	bytes  int64
+	began  time.Time
+	beside int64 // bytes that ran when it began, its own included
+}
+
+// enter waits for the turn of a transfer of blocks, one of a request's stream, and
+// reports whether it came before done closed; then leave must follow.
+func (d *drive) enter(f *flow, s *stream, c class, bytes int64, done <-chan struct{}) (turn, bool) {
+	t := &ticket{class: c, bytes: bytes, stream: s, turn: make(chan struct{})}
 	d.mu.Lock()
-	cost := float64(bytes) / f.weight
-	t.stamp = max(d.clock[c], f.next[c])
-	f.next[c] = t.stamp + cost
 	d.serial++
 	t.serial = d.serial
-	heap.Push(&d.waiting[c], t)
+	l := &f.lines[c]
+	l.add(t, d.inOrder)
+	if len(l.waiting) == 1 {
+		d.lineUpLocked(f, c)
+	}
 	d.waits[c] += bytes
+	d.tickets[c]++
 	d.callLocked()
 	d.mu.Unlock()
 	select {
 	case <-t.turn:
-		return true
+		return t.came, true
 	case <-done:
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.next[c] -= cost // it has moved nothing
-	if t.at < 0 {     // its turn had come
+	s.next -= float64(bytes) // it has moved nothing
+	if t.at < 0 {            // its turn had come
+		l.next -= float64(bytes) / f.weight
 		d.leaveLocked(c, bytes)
-		return false
+		return turn{}, false
 	}
-	heap.Remove(&d.waiting[c], t.at)
+	heap.Remove(&l.waiting, t.at)
+	if len(l.waiting) == 0 {
+		heap.Remove(&d.waiting[c], l.at)
+	}
 	d.waits[c] -= bytes
-	return false
+	d.tickets[c]--
+	return turn{}, false
 }
 
-// leave ends a transfer of so many bytes, of which moved went to or from the drive.
-func (d *drive) leave(c class, bytes, moved int64) {
+// lineUpLocked lets a namespace wait that has not waited.
+func (d *drive) lineUpLocked(f *flow, c class) {
+	l := &f.lines[c]
+	l.flow, l.stamp, l.serial = f, max(d.clock[c], l.next), l.waiting[0].serial
+	if d.inOrder {
+		l.stamp = float64(l.serial)
+	}
+	heap.Push(&d.waiting[c], l)
+}
+
+// leave ends a transfer of blocks of blockBytes, of which moved bytes went to or from
+// the drive.
+func (d *drive) leave(t turn, blockBytes int, moved int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.rates[c].ended(time.Now(), moved)
-	d.leaveLocked(c, bytes)
+	now := time.Now()
+	d.rates[t.class].ended(now, moved)
+	if t.class == loads && moved == t.bytes {
+		d.reads.Observe(now, blockBytes, (t.beside+d.running[loads])/2, now.Sub(t.began))
+	}
+	d.leaveLocked(t.class, t.bytes)
 }
 
 func (d *drive) leaveLocked(c class, bytes int64) {
@@ -139,20 +158,35 @@ func (d *drive) leaveLocked(c class, bytes int64) {
 func (d *drive) callLocked() {
 	for _, c := range []class{loads, stores} {
 		for len(d.waiting[c]) > 0 {
-			t := d.waiting[c][0]
-			if d.running[c] > 0 && d.running[c]+t.bytes > d.windowLocked(c) {
+			l := d.waiting[c][0]
+			if bytes := l.waiting[0].bytes; d.running[c] > 0 && d.running[c]+bytes > d.windowLocked(c) {
 				break
 			}
-			heap.Pop(&d.waiting[c])
-			d.clock[c] = t.stamp
-			if d.running[c] == 0 {
-				d.rates[c].began(time.Now())
+			d.beginLocked(c, l.take())
+			d.clock[c] = l.stamp
+			l.next = l.stamp + float64(l.last)/l.flow.weight
+			if len(l.waiting) == 0 {
+				heap.Pop(&d.waiting[c])
+				continue
 			}
-			d.waits[c] -= t.bytes
-			d.running[c] += t.bytes
-			close(t.turn)
+			if l.stamp, l.serial = l.next, l.waiting[0].serial; d.inOrder {
+				l.stamp = float64(l.serial)
+			}
+			heap.Fix(&d.waiting[c], 0)
 		}
 	}
+}
+
+func (d *drive) beginLocked(c class, t *ticket) {
+	now := time.Now()
+	if d.running[c] == 0 {
+		d.rates[c].began(now)
+	}
+	d.waits[c] -= t.bytes
+	d.tickets[c]--
+	d.running[c] += t.bytes
+	t.came = turn{c, t.bytes, now, d.running[c]}
+	close(t.turn)
 }
 
 func (d *drive) windowLocked(c class) int64 {
@@ -165,34 +199,41 @@ func (d *drive) windowLocked(c class) int64 {
 	return storeWindow
 }
 
-// ticketHeap has the earliest stamp first, and of equal ones the first that came.
-type ticketHeap []*ticket
-
-func (h ticketHeap) Len() int { return len(h) }
-func (h ticketHeap) Less(i, j int) bool {
-	if h[i].stamp != h[j].stamp {
-		return h[i].stamp < h[j].stamp
-	}
-	return h[i].serial < h[j].serial
-}
-func (h ticketHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].at, h[j].at = i, j }
-func (h *ticketHeap) Push(x any)   { t := x.(*ticket); t.at = len(*h); *h = append(*h, t) }
-func (h *ticketHeap) Pop() any {
-	t := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	t.at = -1
-	return t
-}
-
-// loadTime is how long a load of so many bytes would take now, behind what runs and
-// waits, at the measured rate; 0 while none has been measured lately.
-func (d *drive) loadTime(bytes int64) time.Duration {
+// loadTime is how long a load of so many bytes of a namespace would take now, behind
+// what runs and what goes before it, at the measured rate; 0 while there is none.
+func (d *drive) loadTime(f *flow, blockBytes int, bytes int64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := &d.rates[loads]
-	if d.running[loads] == 0 && time.Since(r.since) > rateFresh {
+	total := d.running[loads] + d.aheadLocked(f, bytes) + bytes
+	rate := d.reads.BytesPerSecond(time.Now(), blockBytes, min(total, loadWindow))
+	if rate == 0 {
 		return 0
 	}
-	return r.timeFor(d.running[loads] + d.waits[loads] + bytes)
+	return time.Duration(float64(total) / rate * float64(time.Second))
+}
+
+// aheadLocked is how many of the bytes that wait go before the last of a new load: of
+// its own namespace each request's as many as its own, of others by their weights.
+func (d *drive) aheadLocked(f *flow, bytes int64) (ahead int64) {
+	if d.inOrder {
+		return d.waits[loads]
+	}
+	for _, l := range d.waiting[loads] {
+		fair := float64(bytes) * l.flow.weight / f.weight
+		own, of := int64(0), map[*stream]int64{}
+		for _, t := range l.waiting {
+			of[t.stream] += t.bytes
+		}
+		for _, waits := range of {
+			if l.flow == f {
+				waits = min(waits, bytes)
+			}
+			own += waits
+		}
+		if l.flow != f {
+			own = min(own, int64(fair))
+		}
+		ahead += own
+	}
+	return ahead
 }

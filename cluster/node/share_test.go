@@ -13,9 +13,9 @@ const mib = 1 << 20
 // run moves bytes through the drive: it waits for its turn, takes as long as a drive
 // of rate bytes per second would, and notes its end.
 func run(d *drive, f *flow, c class, bytes int64, takes time.Duration, ended func()) {
-	if d.enter(f, c, bytes, nil) {
+	if turn, ok := d.enter(f, &stream{}, c, bytes, nil); ok {
 		time.Sleep(takes)
-		d.leave(c, bytes, bytes)
+		d.leave(turn, mib, bytes)
 		ended()
 	}
 }
@@ -184,6 +184,10 @@ func TestGivingUp(t *testing.T) {
 		d := newDrive(1<<40, time.Hour)
 		rng := rand.New(rand.NewPCG(1, 2))
 		flows := []*flow{{weight: 1}, {weight: 5}}
+		streams := make([]*stream, 100) // an even number: a request is one namespace's
+		for i := range streams {
+			streams[i] = &stream{}
+		}
 		var wg sync.WaitGroup
 		for i := range 2000 {
 			c, bytes, patience := class(rng.IntN(2)), rng.Int64N(32*mib)+1, time.Duration(rng.IntN(1000))*time.Millisecond
@@ -191,9 +195,9 @@ func TestGivingUp(t *testing.T) {
 				done := make(chan struct{})
 				timer := time.AfterFunc(patience, func() { close(done) })
 				defer timer.Stop()
-				if d.enter(flows[i%2], c, bytes, done) {
+				if turn, ok := d.enter(flows[i%2], streams[i%len(streams)], c, bytes, done); ok {
 					time.Sleep(20 * time.Millisecond)
-					d.leave(c, bytes, bytes)
+					d.leave(turn, mib, bytes)
 				}
 			})
 		}
@@ -204,32 +208,73 @@ func TestGivingUp(t *testing.T) {
 	})
 }
 
-// TestLoadTime: what waits counts, and a rate that is old says nothing.
+// TestLoadTime: a load takes as long as what goes before it and it itself, and nothing
+// is said without a measurement.
 func TestLoadTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrive(1<<40, time.Hour)
-		f := &flow{weight: 1}
-		if n := d.loadTime(mib); n != 0 {
+		f, other := &flow{weight: 1}, &flow{weight: 3}
+		if n := d.loadTime(f, mib, mib); n != 0 {
 			t.Errorf("%v before anything was measured", n)
 		}
-		for range 32 { // 10 MiB a second
-			run(d, f, loads, mib, 100*time.Millisecond, func() {})
+		for range 4 { // 640 MiB a second, as deep as it gets
+			run(d, f, loads, loadWindow, 100*time.Millisecond, func() {})
 		}
-		if n := d.loadTime(10 * mib); n < 990*time.Millisecond || n > 1010*time.Millisecond {
-			t.Errorf("10 MiB at 10 MiB a second take %v", n)
+		if n := d.loadTime(f, mib, 64*mib); n < 99*time.Millisecond || n > 101*time.Millisecond {
+			t.Errorf("64 MiB at 640 MiB a second take %v", n)
+		}
+		wants := func(what string, bytes int64, wantMiB int64) {
+			t.Helper()
+			if n := d.loadTime(f, mib, bytes); n/time.Millisecond != time.Duration(wantMiB*1000/640) {
+				t.Errorf("%s: %v, want the time of %d MiB", what, n, wantMiB)
+			}
 		}
 		var wg sync.WaitGroup
-		for range 100 {
-			wg.Go(func() { run(d, f, loads, mib, time.Second, func() {}) })
+		wg.Go(func() { run(d, f, loads, loadWindow, time.Second, func() {}) })
+		synctest.Wait()
+		wants("behind what runs", 16*mib, 64+16)
+		for range 3 {
+			wg.Go(func() { run(d, f, loads, 100*mib, time.Millisecond, func() {}) })
 		}
 		synctest.Wait()
-		if n := d.loadTime(10 * mib); n < 10*time.Second || n > 12*time.Second {
-			t.Errorf("10 MiB behind 100 take %v", n)
+		wants("beside three long requests of the namespace", 16*mib, 64+3*16+16)
+		wants("beside three shorter ones", 200*mib, 64+300+200)
+		for range 2 {
+			wg.Go(func() { run(d, other, loads, 100*mib, time.Millisecond, func() {}) })
 		}
+		synctest.Wait()
+		wants("beside a heavier namespace", 16*mib, 64+3*16+3*16+16)
 		wg.Wait()
-		time.Sleep(rateFresh + time.Millisecond)
-		if n := d.loadTime(10 * mib); n != 0 {
-			t.Errorf("a rate of long ago says %v", n)
+	})
+}
+
+// TestShortPassesLong: a request of one block waits for what runs, not for the long
+// requests that came before it, of its own namespace or another's.
+func TestShortPassesLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, inOrder := range []bool{false, true} {
+			d := newDrive(1<<40, time.Hour)
+			d.inOrder = inOrder
+			own, other := &flow{weight: 1}, &flow{weight: 1}
+			var wg sync.WaitGroup
+			for i := range 8 { // 512 MiB each, half of them of another namespace
+				s := &stream{}
+				for range 32 {
+					wg.Go(func() {
+						if turn, ok := d.enter([]*flow{own, other}[i%2], s, loads, chunkBytes, nil); ok {
+							time.Sleep(100 * time.Millisecond)
+							d.leave(turn, mib, chunkBytes)
+						}
+					})
+				}
+			}
+			synctest.Wait()
+			began := time.Now()
+			run(d, own, loads, mib, time.Millisecond, func() {})
+			if took := time.Since(began); inOrder != (took > time.Second) || !inOrder && took > 150*time.Millisecond {
+				t.Errorf("in order %v: %v", inOrder, took)
+			}
+			wg.Wait()
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/worth"
 )
 
 // space is one namespace over all stores of the node. A key has its home on one of
@@ -24,6 +25,7 @@ type space struct {
 	number         int // in the order of opening, from 1
 	parts          []part
 	counters       spaceCounters
+	judge          worth.Judge // of loading against computing
 }
 
 // part is a space on one store.
@@ -41,6 +43,7 @@ type spaceCounters struct {
 	hits, misses, late, busy, stored, present, dropped atomic.Uint64
 	latePuts                                           atomic.Uint64
 	refused                                            [admit.QueueFull + 1]atomic.Uint64 // of dropped, by reason
+	declined                                           atomic.Uint64                      // found, and answered as absent because computing is quicker
 	prefixHits                                         atomic.Uint64                      // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }

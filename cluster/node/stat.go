@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/worth"
 )
 
 // Stat is a snapshot of a node. Counters count from its start.
@@ -71,20 +72,21 @@ type SpaceStat struct {
 
 // DriveStat is a store's queue.
 type DriveStat struct {
-	LoadBytes           int64   `json:"load_bytes"`             // of reads, running
-	StoreBytes          int64   `json:"store_bytes"`            // of writes, running
-	LoadsWaiting        int     `json:"loads_waiting"`          // reads
-	StoresWaiting       int     `json:"stores_waiting"`         // writes
-	AdmittedBytes       int64   `json:"admitted_bytes"`         // of puts, running and waiting
-	AdmittedMaxBytes    int64   `json:"admitted_max_bytes"`     // the bound of those
-	ReadBytesPerSecond  float64 `json:"read_bytes_per_second"`  // as measured; 0: not yet
-	WriteBytesPerSecond float64 `json:"write_bytes_per_second"` // as measured; 0: not yet
-	DayBytes            int64   `json:"day_bytes"`              // of blocks written within the last day
-	DayMS               int64   `json:"day_ms"`                 // that day; shorter when the daemon has not run for so long
-	DayBudgetBytes      int64   `json:"day_budget_bytes"`       // what the write budget allows in a day; 0: no bound
-	BudgetLeftBytes     int64   `json:"budget_left_bytes"`      // what it allows at once, now
-	DrivesPerDay        float64 `json:"drives_per_day"`         // store capacities written per day at this pace (DWPD); 0: not yet
-	DaysLeft            float64 `json:"days_left"`              // until the drive's endurance is used up at this pace; 0: not known
+	LoadBytes           int64        `json:"load_bytes"`             // of reads, running
+	StoreBytes          int64        `json:"store_bytes"`            // of writes, running
+	LoadsWaiting        int          `json:"loads_waiting"`          // reads
+	StoresWaiting       int          `json:"stores_waiting"`         // writes
+	AdmittedBytes       int64        `json:"admitted_bytes"`         // of puts, running and waiting
+	AdmittedMaxBytes    int64        `json:"admitted_max_bytes"`     // the bound of those
+	ReadBytesPerSecond  float64      `json:"read_bytes_per_second"`  // as measured; 0: not yet
+	WriteBytesPerSecond float64      `json:"write_bytes_per_second"` // as measured; 0: not yet
+	ReadRates           []worth.Rate `json:"read_rates,omitempty"`   // as measured lately, by size of block and depth of queue
+	DayBytes            int64        `json:"day_bytes"`              // of blocks written within the last day
+	DayMS               int64        `json:"day_ms"`                 // that day; shorter when the daemon has not run for so long
+	DayBudgetBytes      int64        `json:"day_budget_bytes"`       // what the write budget allows in a day; 0: no bound
+	BudgetLeftBytes     int64        `json:"budget_left_bytes"`      // what it allows at once, now
+	DrivesPerDay        float64      `json:"drives_per_day"`         // store capacities written per day at this pace (DWPD); 0: not yet
+	DaysLeft            float64      `json:"days_left"`              // until the drive's endurance is used up at this pace; 0: not known
 }
 
 // ClientStat is one connection.
@@ -151,8 +153,8 @@ func (s *space) stat() SpaceStat {
 func (d *drive) stat() DriveStat {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: len(d.waiting[loads]),
-		StoresWaiting: len(d.waiting[stores]), AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
+	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: d.tickets[loads],
+		StoresWaiting: d.tickets[stores], AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
 	perSecond := func(c class) float64 {
 		if t := d.rates[c].timeFor(1 << 30); t > 0 {
 			return float64(1<<30) / t.Seconds()
@@ -160,6 +162,7 @@ func (d *drive) stat() DriveStat {
 		return 0
 	}
 	st.ReadBytesPerSecond, st.WriteBytesPerSecond = perSecond(loads), perSecond(stores)
+	st.ReadRates = d.reads.All(time.Now())
 	d.wearStat(&st, time.Now())
 	return st
 }

@@ -189,9 +189,10 @@ func (t *transfer) end() {
 
 // chunk is what goes to one engine in one call.
 type chunk struct {
-	part  *part
-	items []int // indices into the request
-	bytes int64
+	part   *part
+	stream *stream // of the request on this drive
+	items  []int   // indices into the request
+	bytes  int64
 }
 
 // chunks cuts the keys that have memory and no status yet, store by store.
@@ -205,9 +206,10 @@ func (t *transfer) chunks() []chunk {
 				items = append(items, i)
 			}
 		}
+		s := &stream{}
 		for len(items) > 0 {
 			n := min(most, len(items))
-			cut = append(cut, chunk{&t.space.parts[h], items[:n], int64(n) * int64(t.space.blockBytes)})
+			cut = append(cut, chunk{&t.space.parts[h], s, items[:n], int64(n) * int64(t.space.blockBytes)})
 			items = items[n:]
 		}
 	}
