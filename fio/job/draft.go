@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 )
 
@@ -21,6 +20,7 @@ type draft struct {
 	newGroup   bool
 	waitFor    string
 	steadySaid bool
+	invalidate bool
 }
 
 // target is what a word of ioengine means.
@@ -74,10 +74,6 @@ func (d *draft) finish() (notes []string, err error) {
 			return nil, err
 		}
 	}
-	if d.target.fixed && d.Backend == BackendPsync && d.IODepth > 1 {
-		notes = append(notes, fmt.Sprintf("iodepth=%d is 1 with ioengine=psync, as in fio; ioengine=raw with backend=psync keeps that many reads in flight", d.IODepth))
-		d.IODepth = 1
-	}
 	if d.aligned() && d.Random && !d.NoRandomMap {
 		notes = append(notes, "blockalign turns norandommap on, as in fio")
 		d.NoRandomMap = true
@@ -121,8 +117,6 @@ func (d *draft) aligned() bool {
 
 func checkTarget(d *draft) error {
 	switch {
-	case d.Engine == EnginePool && d.Socket == "":
-		return errors.New("ioengine=pool needs socket=PATH, the socket of the daemon")
 	case d.Engine == EnginePool && (d.Directory != "" || d.Filenames != nil):
 		return errors.New("ioengine=pool takes socket, and neither directory nor filename")
 	case d.Engine == EngineStore && d.Directory == "":
@@ -133,6 +127,8 @@ func checkTarget(d *draft) error {
 		return fmt.Errorf("socket belongs to ioengine=pool, and this job has ioengine=%v", d.Engine)
 	case d.Engine != EngineStore && d.Capacity != 0:
 		return fmt.Errorf("capacity belongs to ioengine=store, and this job has ioengine=%v", d.Engine)
+	case d.invalidate && !d.Direct:
+		return errors.New("invalidate is not done with direct=0: the page cache keeps what it has")
 	case d.Offset.Percent == 100:
 		return errors.New("offset=100% leaves nothing to work on")
 	}
@@ -191,21 +187,4 @@ func checkProof(d *draft) error {
 		return errors.New("verify_only needs verify, such as verify=crc32c")
 	}
 	return nil
-}
-
-// Paths are the files of one worker of the job, numbered from 0: those named, or the
-// one that fio would make up, JOBNAME.WORKER.0. Unused by pool and null.
-func (j *Job) Paths(worker int) []string {
-	names := j.Filenames
-	if names == nil {
-		names = []string{fmt.Sprintf("%s.%d.0", strings.ReplaceAll(j.Name, "/", "_"), worker)}
-	}
-	if j.Directory == "" {
-		return names
-	}
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = j.Directory + "/" + name
-	}
-	return paths
 }

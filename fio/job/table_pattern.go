@@ -54,7 +54,7 @@ var patternOptions = []Option{
 		Help: "Random offsets are multiples of this. Turns norandommap on.",
 		set:  pairTo(func(d *draft) *[2]int64 { return &d.aligns }, 1, blockBytesMax)},
 	{Name: "iodepth", Group: "Pattern", Form: "N", Default: "1",
-		Help: "Operations that one worker keeps in flight; 1 with ioengine=psync.",
+		Help: "Operations that one worker keeps in flight; it counts as 1 with psync, unless io_submit_mode=offload.",
 		set:  countTo(func(d *draft) *int { return &d.IODepth }, 1, 65536)},
 	{Name: "io_submit_mode", Group: "Pattern", Form: listOf(submitWords), Default: "inline",
 		Help: "Whether the worker itself submits, or others do, so that a slow submission holds up no later one.",

@@ -42,7 +42,7 @@ var targetOptions = []Option{
 			return err
 		}},
 	{Name: "filename", Group: "Target", Form: "PATH[:PATH...]",
-		Help:    "Files or block devices, separated by colons; a colon in a name is written \\:. Without it each worker has the file JOBNAME.WORKER.0.",
+		Help:    "Files or block devices, separated by colons; a colon in a name is written \\:. Without it each worker has the file JOBNAME.WORKER.0 in directory.",
 		Differs: "Missing parent directories are never made.",
 		set: func(d *draft, text string) error {
 			names := splitPaths(text)
@@ -55,8 +55,8 @@ var targetOptions = []Option{
 			return nil
 		}},
 	{Name: "directory", Group: "Target", Form: "PATH",
-		Help:    "Put before every filename; for ioengine=store the directory of the store.",
-		Differs: "One directory, not a list.",
+		Help:    "Where files are that filename does not name with a whole path; for ioengine=store the directory of the store.",
+		Differs: "One directory, not a list; raw needs it or filename, store needs it.",
 		set: func(d *draft, text string) error {
 			if paths := splitPaths(text); len(paths) > 1 {
 				return errors.New("one directory, not a list; a colon in a name is written \\:")

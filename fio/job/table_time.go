@@ -62,7 +62,7 @@ var formatOfTrace = []word[string]{{"mooncake", "mooncake"}, {"mlperf", "mlperf"
 
 // kvOptions are what KV blocks need and fio has not.
 var kvOptions = []Option{
-	{Name: "socket", Group: "KV blocks", Ours: true, Form: "PATH",
+	{Name: "socket", Group: "KV blocks", Ours: true, Form: "PATH", Default: "where clients look",
 		Help: "Socket of the daemon that ioengine=pool talks to.",
 		set:  textTo(func(d *draft) *string { return &d.Socket })},
 	{Name: "capacity", Group: "KV blocks", Ours: true, Form: "SIZE", Unit: "bytes",
