@@ -45,7 +45,7 @@ var refused = gather(map[string][]string{
 	noCache:    {"fadvise_hint", "pre_read", "atomic", "uncached"},
 	noSync:     {"fsync", "fdatasync", "write_barrier", "sync_file_range", "sync", "end_fsync", "end_syncfs", "fsync_on_close", "create_fsync", "write_hint"},
 	noBatch: {"iodepth_batch", "iodepth_batch_submit", "iodepth_batch_complete", "iodepth_batch_complete_min", "iodepth_batch_complete_max", "iodepth_low",
-		"serialize_overlap", "hipri", "hipri_percentage", "sqthread_poll", "sqthread_poll_cpu", "nonvectored", "nowait", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit", "userspace_reap", "force_async", "uncached", "cmd_type"},
+		"serialize_overlap", "hipri", "hipri_percentage", "sqthread_poll", "sqthread_poll_cpu", "nonvectored", "nowait", "cmdprio", "cmdprio_percentage", "cmdprio_class", "cmdprio_bssplit", "userspace_reap", "force_async", "cmd_type"},
 	noGoal:     {"latency_target", "latency_window", "latency_percentile", "latency_run", "max_latency"},
 	noMinimum:  {"rate_min", "rate_iops_min", "rate_cycle", "rate_ignore_thinktime"},
 	noClock:    {"clocksource", "gtod_cpu", "job_start_clock_id", "cpuclock-test"},
@@ -83,6 +83,9 @@ func gather(reasons map[string][]string) map[string]string {
 	all := map[string]string{}
 	for reason, names := range reasons {
 		for _, name := range names {
+			if all[name] != "" {
+				panic("two reasons against " + name)
+			}
 			all[name] = reason
 		}
 	}

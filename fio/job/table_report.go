@@ -59,13 +59,13 @@ var reportOptions = []Option{
 		Help:    "End the job when its rate has become steady: every measurement within the limit of the mean, or the slope of a line through them under it. bw takes bytes per second.",
 		Differs: "No lat. Without steadystate_duration it is an error.",
 		set:     setSteady},
-	{Name: "steadystate_duration", Aliases: []string{"ss_dur"}, Group: "Report", Form: "TIME", Unit: "s", Default: "0, off",
+	{Name: "steadystate_duration", Aliases: []string{"ss_dur"}, Group: "Report", Form: "TIME", Unit: "seconds", Default: "0, off",
 		Help: "How long the rate must have been steady.",
 		set:  timeTo(func(d *draft) *time.Duration { return &d.SteadyState.Duration }, time.Second)},
-	{Name: "steadystate_ramp_time", Aliases: []string{"ss_ramp"}, Group: "Report", Form: "TIME", Unit: "s", Default: "0",
+	{Name: "steadystate_ramp_time", Aliases: []string{"ss_ramp"}, Group: "Report", Form: "TIME", Unit: "seconds", Default: "0",
 		Help: "How long to run before looking.",
 		set:  timeTo(func(d *draft) *time.Duration { return &d.SteadyState.RampTime }, time.Second)},
-	{Name: "steadystate_check_interval", Aliases: []string{"ss_interval"}, Group: "Report", Form: "TIME", Unit: "s", Default: "1s",
+	{Name: "steadystate_check_interval", Aliases: []string{"ss_interval"}, Group: "Report", Form: "TIME", Unit: "seconds", Default: "1s",
 		Help: "Time of one measurement.",
 		set: into(func(d *draft) *time.Duration { return &d.SteadyState.Interval }, func(text string) (time.Duration, error) {
 			interval, err := span(text, time.Second)

@@ -30,7 +30,7 @@ var runOptions = []Option{
 			}
 			return nil
 		}},
-	{Name: "status-interval", Scope: PerRun, Group: "The run", Form: "TIME", Unit: "s", Default: "0, only at the end",
+	{Name: "status-interval", Scope: PerRun, Group: "The run", Form: "TIME", Unit: "seconds", Default: "0, only at the end",
 		Help: "Print the report so far again and again.",
 		tell: func(o *Options, text string) (err error) {
 			o.StatusInterval, err = span(text, time.Second)

@@ -64,13 +64,13 @@ var targetOptions = []Option{
 			d.Directory = splitPaths(text)[0]
 			return nil
 		}},
-	{Name: "size", Group: "Target", Form: "SIZE|N%", Unit: "bytes", Default: "all of the target",
+	{Name: "size", Group: "Target", Form: "SIZE|N%", Default: "all of the target",
 		Help: "Length of the range that the job works on, its files together; it ends when so much has been transferred.",
 		set:  into(func(d *draft) *Amount { return &d.Size }, amount)},
-	{Name: "io_size", Aliases: []string{"io_limit"}, Group: "Target", Form: "SIZE|N%", Unit: "bytes", Default: "size",
+	{Name: "io_size", Aliases: []string{"io_limit"}, Group: "Target", Form: "SIZE|N%", Default: "size",
 		Help: "How much to transfer before the job ends, where that is not size.",
 		set:  into(func(d *draft) *Amount { return &d.IOSize }, amount)},
-	{Name: "offset", Aliases: []string{"fileoffset"}, Group: "Target", Form: "SIZE|N%", Unit: "bytes", Default: "0",
+	{Name: "offset", Aliases: []string{"fileoffset"}, Group: "Target", Form: "SIZE|N%", Default: "0",
 		Help: "Where in the target the range begins; a percentage is rounded to whole blocks.",
 		set:  into(func(d *draft) *Amount { return &d.Offset }, amount)},
 	{Name: "numjobs", Group: "Target", Form: "N", Default: "1",

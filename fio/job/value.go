@@ -15,7 +15,7 @@ import (
 // UnitRule says how numbers and sizes are written, for help and reference.
 const UnitRule = "Numbers and sizes: k M G T count by 1024, as in fio; KiB MiB GiB TiB by 1024, kB MB GB TB by 1000 " +
 	"(fio swaps the last two: its 64MiB are 64,000,000 bytes). Case carries no meaning, fractions such as 1.5GiB are exact, " +
-	"0x begins a hexadecimal number. Times: us ms s m h d; a number without a unit is in the unit that the option names."
+	"0x begins a hexadecimal number; a size without a unit is in bytes. Times: us ms s m h d; a bare number is in the unit that the option names."
 
 // number reads a count or a size of at most most.
 func number(text string, least, most int64) (int64, error) {
