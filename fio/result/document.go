@@ -1,6 +1,10 @@
 package result
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/spillway-kv/spillway/fio/sweep"
+)
 
 // Document is one result in the form of fio's JSON. The fields have fio's names,
 // order and units. A nil pointer is null: nobody measured it.
@@ -122,6 +126,16 @@ type SteadyState struct {
 	Criterion string  `json:"criterion"`
 	MaxDev    Decimal `json:"max_deviation"`
 	Slope     Decimal `json:"slope"`
+	// Data are the rates that it was judged by, one a second.
+	Data *SteadyData `json:"data,omitempty"`
+}
+
+// SteadyData are IOPS and bytes per second.
+type SteadyData struct {
+	BWMean   int64   `json:"bw_mean"`
+	IOPSMean int64   `json:"iops_mean"`
+	IOPS     []int64 `json:"iops"`
+	BW       []int64 `json:"bw"`
 }
 
 // Spillway is what we add to fio's document.
@@ -133,6 +147,8 @@ type Spillway struct {
 	ExitCode int             `json:"exit_code"`
 	Verdict  *Gate           `json:"verdict,omitempty"`
 	Budget   json.RawMessage `json:"budget,omitempty"` // how the budget was derived
+	Sweep    *sweep.Sweep    `json:"sweep,omitempty"`
+	Estimate *sweep.Estimate `json:"drives_estimate,omitempty"` // by Little's law
 	Machine  *Machine        `json:"machine,omitempty"`
 	Status   []Status        `json:"status,omitempty"` // with status-interval
 }

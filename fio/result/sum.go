@@ -1,16 +1,21 @@
 package result
 
-import "github.com/spillway-kv/spillway/engine/histogram"
+import (
+	"github.com/spillway-kv/spillway/engine/histogram"
+	"github.com/spillway-kv/spillway/fio"
+	"github.com/spillway-kv/spillway/fio/sweep"
+)
 
 // Sum is what several workers measured of one direction.
 type Sum struct {
 	Lat      histogram.Snapshot // as lat_ns: from the intended start with open-loop load
 	Bytes    int64
 	Outcomes [outcomeCount]uint64 // by Outcome
+
+	lat *histogram.Histogram
 }
 
-// Sum adds up a direction of the workers that fit; of all if fit is nil. A verdict
-// is made from it: P99 from Lat, to which each Late one adds a read over the budget.
+// Sum adds up a direction of the workers that fit; of all if fit is nil.
 func (r *Run) Sum(d Direction, fit func(WorkerConfig) bool) Sum {
 	r.mu.Lock()
 	workers := r.workers
@@ -26,5 +31,43 @@ func (r *Run) Sum(d Direction, fit func(WorkerConfig) bool) Sum {
 		}
 		w.mu.Unlock()
 	}
-	return Sum{Lat: all.lat.Snapshot(), Bytes: int64(all.bytes), Outcomes: all.outcomes}
+	return Sum{Lat: all.lat.Snapshot(), Bytes: int64(all.bytes), Outcomes: all.outcomes, lat: &all.lat}
+}
+
+// Judge compares P99 with a budget. A read that was late has no latency of its
+// own: each counts as one just over the budget, the least that it can have been.
+func (s Sum) Judge(budgetNS int64) fio.Verdict {
+	if s.Outcomes[Late] == 0 {
+		return fio.Judge(s.Lat, budgetNS)
+	}
+	var all histogram.Histogram
+	all.Merge(s.lat)
+	for range s.Outcomes[Late] {
+		all.Record(budgetNS + 1)
+	}
+	return fio.Judge(all.Snapshot(), budgetNS)
+}
+
+// Point is what this run adds to a sweep, as its run at so much depth: rates of
+// all directions, latencies of the reads, or of the writes where nothing was read.
+// budgetNS 0 is none.
+func (r *Run) Point(depth int, budgetNS int64) sweep.Point {
+	p := sweep.Point{Depth: depth}
+	for _, j := range r.Document(r.NowNS()).Jobs {
+		for _, s := range []*Stats{j.Read, j.Write} {
+			p.IOPS += float64(s.IOPS)
+			p.BWBytes += float64(s.BWBytes)
+		}
+	}
+	s := r.Sum(Read, nil)
+	if s.Lat.Count == 0 && s.Outcomes[Late] == 0 {
+		s = r.Sum(Write, nil)
+	}
+	v := s.Judge(budgetNS)
+	p.MeanNS, p.P50NS, p.P99NS, p.Samples = s.Lat.MeanNS, s.Lat.PercentileNS(50), v.P99NS, v.Samples
+	p.LowNS, p.HighNS = v.LowNS, v.HighNS
+	if budgetNS > 0 {
+		p.Verdict = v.Judgement.String()
+	}
+	return p
 }

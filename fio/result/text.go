@@ -67,7 +67,24 @@ func (d *Document) job(b *bytes.Buffer, j *Job) {
 		fmt.Fprintf(b, "     errors    : total=%d, first_error=%d/<%s>\n", *j.TotalErrors, *j.FirstError, errnoText(int(*j.FirstError)))
 	}
 	fmt.Fprintf(b, "     latency   : target=%d, window=%d, percentile=%.2f%%, depth=%d\n", j.LatencyTarget, j.LatencyWindow, j.LatencyPercentile, j.LatencyDepth)
+	j.SteadyState.text(b)
 	j.Spillway.text(b)
+}
+
+func (s *SteadyState) text(b *bytes.Buffer) {
+	if s == nil {
+		return
+	}
+	attained := "yes"
+	if s.Attained == 0 {
+		attained = "no"
+	}
+	fmt.Fprintf(b, "  steadystate  : attained=%s", attained)
+	if s.Data != nil {
+		bw, bwDecimal := sizes(uint64(s.Data.BWMean), "/s")
+		fmt.Fprintf(b, ", bw=%s (%s), iops=%s", bw, bwDecimal, short(uint64(s.Data.IOPSMean), figures, false, ""))
+	}
+	fmt.Fprintf(b, ", %s: %s\n", s.State, s.Criterion)
 }
 
 // issued counts the I/Os of each direction, and syncs last.
