@@ -125,6 +125,26 @@ func (m *Maker) fillUnit(b []byte, id Identity, i int, seed uint64) {
 	binary.LittleEndian.PutUint64(header[hashOffset:], xxh3.Hash(header[:hashOffset]))
 }
 
+// Noise fills dst with bytes that describe nothing and do not compress, but for
+// zeroPercent of every unit.
+func Noise(dst []byte, seed uint64, zeroPercent int) {
+	for i := 0; len(dst) > 0; i++ {
+		b := dst[:min(UnitBytes, len(dst))]
+		zeros := len(b) * zeroPercent / 100
+		stream(b[zeros:], mix(seed)+uint64(i))
+		clear(b[:zeros])
+		dst = dst[len(b):]
+	}
+}
+
+// Stir changes some bytes of each unit of noise, so that no two writes of a buffer
+// are equal.
+func Stir(noise []byte, number uint64) {
+	for at := UnitBytes - 8; at+8 <= len(noise); at += UnitBytes {
+		binary.LittleEndian.PutUint64(noise[at:], mix(number+uint64(at)))
+	}
+}
+
 // sum writes the sum of body into dst.
 func sum(dst, body []byte, check Check) {
 	switch check {

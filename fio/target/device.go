@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // submitter is what a deviceLane needs of a device.
@@ -95,6 +96,11 @@ func outcomeOf(err error) (load.Outcome, error) {
 	default:
 		return load.Failed, err
 	}
+}
+
+// Identity implements Lane.
+func (l *deviceLane) Identity(op *load.Op) payload.Identity {
+	return payload.At(l.part.offset + op.Offset%l.part.partBytes)
 }
 
 // Submit implements Lane.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // null answers at once.
@@ -42,6 +43,11 @@ func (l *nullLane) SpaceBytes() int64 { return l.spaceBytes }
 func (l *nullLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
 	b, err := l.memory.take(maxBytes, nil)
 	return &IO{memory: b, ended: ended}, err
+}
+
+// Identity implements Lane.
+func (l *nullLane) Identity(op *load.Op) payload.Identity {
+	return payload.Of(op.Namespace, op.Bytes, op.Block)
 }
 
 // Submit implements Lane.

@@ -11,6 +11,7 @@ import (
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // connectTime bounds the wait for a daemon.
@@ -129,6 +130,11 @@ func (l *poolLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
 	st := &poolIO{region: region}
 	st.block[0] = client.Block{Places: st.place[:]}
 	return &IO{memory: region.Bytes(), ended: ended, state: st}, nil
+}
+
+// Identity implements Lane.
+func (l *poolLane) Identity(op *load.Op) payload.Identity {
+	return payload.Of(op.Namespace, op.Bytes, op.Block)
 }
 
 // Submit implements Lane.

@@ -9,6 +9,7 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // storeTarget drives an engine.Store.
@@ -69,6 +70,11 @@ func (l *storeLane) SpaceBytes() int64 { return l.t.j.Size.Bytes }
 func (l *storeLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
 	b, err := l.memory.take(maxBytes, l.t.shared.store.RegisterMemory)
 	return &IO{memory: b, ended: ended, state: &storeIO{}}, err
+}
+
+// Identity implements Lane.
+func (l *storeLane) Identity(op *load.Op) payload.Identity {
+	return payload.Of(op.Namespace, op.Bytes, op.Block)
 }
 
 // Submit implements Lane.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // Caps are what an engine can do.
@@ -101,6 +102,8 @@ type Lane interface {
 	SpaceBytes() int64
 	// NewIO makes an IO with memory for up to Bytes. The memory is the lane's.
 	NewIO(maxBytes int, ended func(*IO)) (*IO, error)
+	// Identity is whose bytes an op writes, or must read.
+	Identity(op *load.Op) payload.Identity
 	// Submit begins all ios, which belong to the target until their ended is
 	// called: exactly once each, from any goroutine, perhaps before Submit
 	// returns. ended must be quick and must not call the lane. With one I/O in
@@ -124,6 +127,8 @@ type IO struct {
 	// process can see: for pool, and where no transfer was made, it is zero.
 	// EndedAt is when the target was done.
 	StartedAt, EndedAt time.Time
+	// IssuedAt is the runner's: just before Submit.
+	IssuedAt time.Time
 
 	memory []byte
 	ended  func(*IO)

@@ -1,0 +1,48 @@
+package run
+
+import (
+	"sync"
+
+	"github.com/spillway-kv/spillway/fio/target"
+)
+
+// mailbox is where targets put ended I/Os for their worker.
+type mailbox struct {
+	mu   sync.Mutex
+	list []*target.IO  // room for all I/Os of the worker
+	wake chan struct{} // holds a token when the list is not empty, perhaps also later
+}
+
+func newMailbox(depth int) *mailbox {
+	return &mailbox{list: make([]*target.IO, 0, depth), wake: make(chan struct{}, 1)}
+}
+
+// put may be called from any goroutine.
+func (m *mailbox) put(io *target.IO) {
+	m.mu.Lock()
+	first := len(m.list) == 0
+	m.list = append(m.list, io)
+	m.mu.Unlock()
+	if !first {
+		return
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves everything to the end of into.
+func (m *mailbox) take(into []*target.IO) []*target.IO {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	into = append(into, m.list...)
+	m.list = m.list[:0]
+	return into
+}
+
+func (m *mailbox) empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.list) == 0
+}

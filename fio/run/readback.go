@@ -1,0 +1,71 @@
+package run
+
+import (
+	"context"
+	"time"
+
+	"github.com/spillway-kv/spillway/fio/load"
+)
+
+// written turns the writes of a source into reads of what they wrote, and leaves
+// its reads out. It ends after as many ops as the source gave before.
+type written struct {
+	load.Source
+	left int64
+}
+
+// Next implements load.Source.
+func (s *written) Next(nowNS int64, op *load.Op) load.Answer {
+	for s.left > 0 {
+		if answer := s.Source.Next(nowNS, op); answer != load.Ready {
+			return answer
+		}
+		s.left--
+		if op.Kind == load.Write {
+			op.Kind, op.FillOnMiss = load.Read, false
+			return load.Ready
+		}
+	}
+	return load.End
+}
+
+// endless is more ops than any job has.
+const endless = 1 << 62
+
+// firstSource is the load of the worker; of a job that only verifies, the reads of
+// what it would write.
+func (w *worker) firstSource() (load.Source, error) {
+	source, err := load.New(w.j, w.config)
+	if err == nil && w.j.VerifyOnly {
+		source = &written{source, endless}
+	}
+	return source, err
+}
+
+// readBack reads all that was written, as quickly as it goes. A source made anew
+// makes the same ops again.
+func (w *worker) readBack(ctx context.Context) error {
+	if ctx.Err() != nil || w.stopped() {
+		return nil
+	}
+	j := *w.j
+	j.RateBytes, j.RateIOPS, j.ThinkTime = [2]int64{}, [2]int64{}, 0
+	source, err := load.New(&j, w.config)
+	if err != nil {
+		return err
+	}
+	w.source = &written{source, w.begun.Load()}
+	w.checking, w.held, w.over = true, false, false
+	w.endAt, w.beginAt = time.Time{}, time.Time{}
+	return w.loop(ctx)
+}
+
+// stopped says whether the job has been ended.
+func (w *worker) stopped() bool {
+	select {
+	case <-w.k.stop:
+		return true
+	default:
+		return false
+	}
+}
