@@ -70,6 +70,7 @@ type ring struct {
 
 	mu      sync.Mutex
 	pending turns     // without a flight yet
+	late    fifo      // found to be late; the workers say so, since here the lock is held
 	again   []*flight // to be sent (again) before those pending
 	batch   []*flight // pushed, not yet taken by the kernel; in order
 	free    []*flight // as many as may still go into the kernel
@@ -166,10 +167,9 @@ func (r *ring) fillLocked() {
 		r.host.toWorkers(&r.pending.rest)
 	}
 	var now time.Time
-	var late fifo // the workers say so; here the lock is held
-	defer func() { r.host.toWorkers(&late) }()
+	defer func() { r.host.toWorkers(&r.late) }()
 	for room := r.k.Room(); room > 0; room-- {
-		fl := r.nextLocked(&now, &late)
+		fl := r.nextLocked(&now)
 		if fl == nil {
 			return
 		}
@@ -181,7 +181,7 @@ func (r *ring) fillLocked() {
 
 // nextLocked is the next flight to send, nil if there is none or no room. now is
 // read once for all. Reads that nobody wants any more go to late.
-func (r *ring) nextLocked(now *time.Time, late *fifo) *flight {
+func (r *ring) nextLocked(now *time.Time) *flight {
 	if n := len(r.again); n > 0 {
 		fl := r.again[n-1]
 		r.again = r.again[:n-1]
@@ -195,7 +195,7 @@ func (r *ring) nextLocked(now *time.Time, late *fifo) *flight {
 		*now = time.Now()
 	}
 	for ; op != nil && op.late(*now); op = r.pending.pop() {
-		late.push(op)
+		r.late.push(op)
 	}
 	if op == nil {
 		return nil

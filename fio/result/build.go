@@ -54,7 +54,7 @@ func (m *merged) job() Job {
 		Switches: m.usage.Switches, MajorFaults: m.usage.MajorFaults, MinorFaults: m.usage.MinorFaults,
 		DepthLevel: distribution(depthLabels[:], m.depths[:], total(m.depths[:]), 0.1), DepthSubmit: distribution(batchLabels[:], m.submits[:], total(m.submits[:]), 0.1),
 		DepthComplete: distribution(batchLabels[:], m.completes[:], total(m.completes[:]), 0.1),
-		LatencyDepth:  m.config.Depth, LatencyPercentile: 100,
+		LatencyDepth:  m.config.Depth, LatencyPercentile: 100, SteadyState: m.steady,
 	}
 	n := len(unitLabels)
 	ofAll := total(m.ranges[:])
@@ -123,7 +123,7 @@ func (m *merged) spillwayStats(d Direction) *SpillwayStats {
 	}
 	n := func(o Outcome) int64 { return int64(t.outcomes[o]) }
 	s := &SpillwayStats{Done: n(Done), Missed: n(Missed), Late: n(Late), Failed: n(Failed), Unverified: n(Unverified),
-		Damaged: n(Damaged), Dropped: n(Dropped), Series: t.series.document()}
+		Damaged: n(Damaged), Dropped: n(Dropped), Busy: n(Busy), Series: t.series.document()}
 	if t.service != nil {
 		l := LatencyOf(t.service.Snapshot(), m.config.Percentiles)
 		s.ServiceNS = &l

@@ -176,6 +176,7 @@ type SpillwayStats struct {
 	Unverified int64 `json:"unverified"`
 	Damaged    int64 `json:"damaged"`
 	Dropped    int64 `json:"dropped"`
+	Busy       int64 `json:"busy"`
 	// ServiceNS runs from issue to done, where lat_ns runs from the intended start.
 	ServiceNS *Latency `json:"service_ns,omitempty"`
 	Series    *Series  `json:"series,omitempty"`

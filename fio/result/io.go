@@ -35,10 +35,12 @@ const (
 	Damaged
 	// Dropped: a put that the store refused, or had no room for.
 	Dropped
+	// Busy: refused at once because a queue was full.
+	Busy
 	outcomeCount
 )
 
-var outcomeNames = [outcomeCount]string{"done", "missed", "late", "failed", "unverified", "damaged", "dropped"}
+var outcomeNames = [outcomeCount]string{"done", "missed", "late", "failed", "unverified", "damaged", "dropped", "busy"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 

@@ -20,6 +20,7 @@ type merged struct {
 	usage      Usage // of the process, from the first begin to the last end
 	errno      int
 	errText    string
+	steady     *SteadyState
 }
 
 // mergeRecorders adds up recorders, one at least, at a time of the run.
@@ -67,6 +68,9 @@ func (m *merged) add(r *Recorder) {
 	addCounts(m.submits[:], r.submits[:])
 	addCounts(m.completes[:], r.completes[:])
 	addCounts(m.ranges[:], r.ranges[:])
+	if m.steady == nil {
+		m.steady = r.steady
+	}
 	if m.errno == 0 {
 		m.errno, m.errText = r.errno, r.errText
 	}

@@ -25,6 +25,7 @@ type Recorder struct {
 	after      Usage // at end
 	errno      int   // of the first error
 	errText    string
+	steady     *SteadyState
 }
 
 // tally is what is counted of one direction.
@@ -116,6 +117,14 @@ func (r *Recorder) Short(d Direction) {
 	r.mu.Lock()
 	r.directions[d].shorts++
 	r.mu.Unlock()
+}
+
+// Settle notes how steady the job is; the last call counts. A worker of the job
+// tells for all of it.
+func (r *Recorder) Settle(s SteadyState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steady = &s
 }
 
 // Fail notes why the worker could not go on, or its first error when it did. errno

@@ -25,8 +25,8 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 			s.ServiceNS.text(b, "service "+d.name)
 		}
 		if s.counted() > s.Done {
-			fmt.Fprintf(b, "     not in the percentiles of %s: missed=%d, late=%d, failed=%d, unverified=%d, damaged=%d, dropped=%d\n",
-				d.name, s.Missed, s.Late, s.Failed, s.Unverified, s.Damaged, s.Dropped)
+			fmt.Fprintf(b, "     not in the percentiles of %s: missed=%d, late=%d, failed=%d, unverified=%d, damaged=%d, dropped=%d, busy=%d\n",
+				d.name, s.Missed, s.Late, s.Failed, s.Unverified, s.Damaged, s.Dropped, s.Busy)
 		}
 	}
 	if j.CPUPerIOUS != nil && j.CPUPerGBS != nil {
@@ -36,7 +36,7 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 
 // counted are all I/Os, however they ended.
 func (s *SpillwayStats) counted() int64 {
-	return s.Done + s.Missed + s.Late + s.Failed + s.Unverified + s.Damaged + s.Dropped
+	return s.Done + s.Missed + s.Late + s.Failed + s.Unverified + s.Damaged + s.Dropped + s.Busy
 }
 
 func (s *Spillway) text(b *bytes.Buffer) {

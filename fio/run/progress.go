@@ -78,7 +78,7 @@ func (r *runner) progress(now time.Time) Progress {
 	p := Progress{Phase: r.number, Share: 2}
 	for _, k := range r.crews {
 		select {
-		case <-r.ended[k.number()]:
+		case <-r.ended[k.index]:
 			continue
 		default:
 		}
@@ -97,8 +97,6 @@ func (r *runner) progress(now time.Time) Progress {
 	}
 	return p
 }
-
-func (k *crew) number() int { return k.job.Index }
 
 // progress is that of one worker; -1 if it is unknown.
 func (w *worker) progress(now time.Time) (share float64, left time.Duration) {

@@ -45,7 +45,7 @@ func (w *worker) firstSource() (load.Source, error) {
 // readBack reads all that was written, as quickly as it goes. A source made anew
 // makes the same ops again.
 func (w *worker) readBack(ctx context.Context) error {
-	if ctx.Err() != nil || w.stopped() {
+	if w.k.stopping.Load() {
 		return nil
 	}
 	j := *w.j
@@ -58,14 +58,4 @@ func (w *worker) readBack(ctx context.Context) error {
 	w.checking, w.held, w.over = true, false, false
 	w.endAt, w.beginAt = time.Time{}, time.Time{}
 	return w.loop(ctx)
-}
-
-// stopped says whether the job has been ended.
-func (w *worker) stopped() bool {
-	select {
-	case <-w.k.stop:
-		return true
-	default:
-		return false
-	}
 }

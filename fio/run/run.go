@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
@@ -90,14 +91,19 @@ type runner struct {
 type crew struct {
 	r       *runner
 	job     *job.Job
+	index   int // of the job
 	target  target.Target
 	workers []*worker
 	// stop ends the job early: it is steady, or a worker has met what ends it.
 	stop     chan struct{}
 	stopOnce sync.Once
+	stopping atomic.Bool // so is the context's end
 }
 
-func (k *crew) end() { k.stopOnce.Do(func() { close(k.stop) }) }
+func (k *crew) end() {
+	k.stopping.Store(true)
+	k.stopOnce.Do(func() { close(k.stop) })
+}
 
 // phase runs jobs [from, to) at once.
 func (r *runner) phase(ctx context.Context, from, to int) (err error) {
@@ -116,7 +122,7 @@ func (r *runner) phase(ctx context.Context, from, to int) (err error) {
 		if memoryBytes += int64(j.NumJobs) * int64(j.IODepth) * int64(maxBytes(j)); memoryBytes > bufferBytesMax {
 			return fmt.Errorf("job %s %w: numjobs, iodepth and bs together need %d bytes of memory for I/O, more than %d", j.Name, target.ErrJob, memoryBytes, int64(bufferBytesMax))
 		}
-		k, err := r.open(ctx, j)
+		k, err := r.open(ctx, i)
 		if errors.Is(err, context.Canceled) {
 			return ErrInterrupted
 		}
@@ -148,12 +154,13 @@ func (r *runner) phase(ctx context.Context, from, to int) (err error) {
 }
 
 // open opens the target of a job and makes its workers.
-func (r *runner) open(ctx context.Context, j *job.Job) (_ *crew, err error) {
+func (r *runner) open(ctx context.Context, index int) (_ *crew, err error) {
+	j := &r.c.Jobs[index]
 	t, err := r.c.Open(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	k := &crew{r: r, job: j, target: t, stop: make(chan struct{})}
+	k := &crew{r: r, job: j, index: index, target: t, stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -181,6 +188,7 @@ func (k *crew) run(ctx context.Context) error {
 			return nil
 		}
 	}
+	defer context.AfterFunc(ctx, func() { k.stopping.Store(true) })()
 	stopSteady := k.watchSteady()
 	defer stopSteady()
 	var all sync.WaitGroup

@@ -1,10 +1,12 @@
 package run
 
 import (
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/result"
 )
 
 // Steady is how steady a job's rate was over the last Duration of its criterion.
@@ -72,6 +74,30 @@ func (w *window) meets(s Steady) bool {
 	return value < w.j.Limit
 }
 
+var criterionNames = [...]string{job.SteadyIOPS: "iops", job.SteadyIOPSSlope: "iops_slope", job.SteadyBandwidth: "bw", job.SteadyBandwidthSlope: "bw_slope"}
+
+// steadyState is the result's form, as fio prints it: what decides is the
+// criterion's value, in percent if the limit is.
+func steadyState(j *job.Steady, s Steady) result.SteadyState {
+	unit, value := "", s.Deviation
+	slope := j.Criterion == job.SteadyIOPSSlope || j.Criterion == job.SteadyBandwidthSlope
+	if slope {
+		value = s.Slope
+	}
+	if j.Percent {
+		unit, value = "%", s.DeviationPercent
+		if slope {
+			value = s.SlopePercent
+		}
+	}
+	attained := int64(0)
+	if s.Attained {
+		attained = 1
+	}
+	return result.SteadyState{State: fmt.Sprintf("%s:%f%s", criterionNames[j.Criterion], j.Limit, unit), Duration: int64(j.Duration.Seconds()),
+		Attained: attained, Criterion: fmt.Sprintf("%f%s", value, unit), MaxDev: result.Decimal(s.Deviation), Slope: result.Decimal(s.Slope)}
+}
+
 // watchSteady ends the job once it is steady. The returned function ends the watch.
 func (k *crew) watchSteady() (stop func()) {
 	if k.job.SteadyState.Duration == 0 {
@@ -102,7 +128,7 @@ func (k *crew) steadyStep() func() {
 			return
 		}
 		s := w.add(rate)
-		k.r.keepSteady(k, s)
+		k.workers[0].recorder.Settle(steadyState(c, s))
 		if s.Attained {
 			k.end()
 		}

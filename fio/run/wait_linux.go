@@ -20,6 +20,9 @@ const (
 
 // wait returns when an I/O has ended, or it is time to begin one, or to stop.
 func (w *worker) wait(ctx context.Context) error {
+	if !w.mail.empty() {
+		return nil
+	}
 	if len(w.free) == w.j.IODepth && w.askAt.IsZero() && !w.over {
 		return errors.New("the load waits for an I/O to end, and none is in flight")
 	}

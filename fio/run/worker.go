@@ -250,7 +250,7 @@ func (w *worker) tell(now time.Time) {
 			w.alarm.Reset(w.endAt.Sub(now))
 		}
 	}
-	if !w.endAt.IsZero() && !now.Before(w.endAt) {
+	if !w.endAt.IsZero() && !now.Before(w.endAt) || w.k.stopping.Load() {
 		w.over = true
 	}
 }
