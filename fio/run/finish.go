@@ -3,7 +3,6 @@ package run
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
@@ -76,7 +75,7 @@ func (w *worker) judge(io *target.IO) {
 	case load.Failed:
 		errno = result.Errno(io.Err)
 	case load.Damage:
-		survives, errno = job.VerifyErrors, int(syscall.EILSEQ)
+		survives, errno = job.VerifyErrors, damageErrno
 	default:
 		return
 	}

@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func aJob(name string, kind job.Engine) job.Job {
 	b := job.Blocks{MinBytes: 4096, MaxBytes: 4096, AlignBytes: 4096}
 	return job.Job{Name: name, NumJobs: 1, WaitFor: -1, Engine: kind, Direct: true, Size: job.Amount{Bytes: 4 << 20}, Namespaces: 1,
-		Reads: true, Random: true, ReadPercent: 50, SequentialRun: 1, Blocks: [2]job.Blocks{b, b}, NoRandomMap: true, RandRepeat: true, IODepth: 1, ThinkBlocks: 1}
+		Reads: true, Random: true, ReadPercent: 50, SequentialRun: 1, Blocks: [2]job.Blocks{b, b}, NoRandomMap: true, RandRepeat: true, IODepth: 1, ThinkBlocks: 1,
+		Percentiles: []float64{50, 95, 99}, ClatPercentiles: true, LatPercentiles: true}
 }
 
 // outcome is what a test looks at after a run.
@@ -34,7 +35,7 @@ type outcome struct {
 func conduct(t *testing.T, ctx context.Context, jobs []job.Job, open func(context.Context, *job.Job) (target.Target, error), change func(*Config)) outcome {
 	t.Helper()
 	start := time.Now()
-	c := Config{Jobs: jobs, Open: open, Start: start, Result: result.NewRun(result.Config{Version: "test", Clat: true, Lat: true}, start)}
+	c := Config{Jobs: jobs, Open: open, Start: start, Result: result.NewRun(result.Config{Version: "test"}, start)}
 	if open == nil {
 		set := target.NewSet(jobs, target.Options{})
 		defer func() {
@@ -79,7 +80,9 @@ func simDevice(t *testing.T) (*sim.Disk, device.Device, device.File) {
 // onSim runs jobs in virtual time.
 func onSim(t *testing.T, d device.Device, f device.File, jobs ...job.Job) outcome {
 	t.Helper()
-	open := func(_ context.Context, j *job.Job) (target.Target, error) { return target.NewDevice(d, f, j.IODepth), nil }
+	open := func(_ context.Context, j *job.Job) (target.Target, error) {
+		return target.NewDevice(d, f, j.IODepth), nil
+	}
 	o := conduct(t, t.Context(), jobs, open, func(c *Config) { c.TimersOnly = true })
 	if o.err != nil {
 		t.Fatal(o.err)

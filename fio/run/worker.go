@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -50,73 +49,6 @@ type worker struct {
 	doneBytes atomic.Int64 // since the ramp
 	totals    atomic.Int64 // bytes to do; 0: unknown
 	startedNS atomic.Int64 // on the clock of the run; 0: not yet
-}
-
-// newWorker makes worker n of a job, with all the memory that it will use.
-func newWorker(k *crew, n int) (_ *worker, err error) {
-	j := k.job
-	w := &worker{k: k, j: j, mail: newMailbox(j.IODepth), keyed: target.EngineOf(j.Engine).Caps.Keys,
-		maker: payload.Maker{Check: checkOf(j.Verify), Seed: j.RandSeed, ZeroPercent: j.CompressPercent, SamePercent: j.DedupePercent}}
-	if w.lane, err = k.target.Lane(n); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.lane.Close())
-		}
-	}()
-	w.config = load.Config{SpaceBytes: w.lane.SpaceBytes(), TotalBytes: totalBytes(j, w.lane.SpaceBytes()), Worker: n, Fresh: uint64(time.Now().UnixNano())}
-	if w.source, err = w.firstSource(); err != nil {
-		return nil, err
-	}
-	for i := range j.IODepth {
-		io, err := w.lane.NewIO(maxBytes(j), w.mail.put)
-		if err != nil {
-			return nil, err
-		}
-		io.SetBytes(maxBytes(j))
-		payload.Noise(io.Data, j.RandSeed+uint64(n)<<32+uint64(i), j.CompressPercent)
-		w.free = append(w.free, io)
-	}
-	w.batch, w.ended, w.fills = make([]*target.IO, 0, j.IODepth), make([]*target.IO, 0, j.IODepth), make([]*target.IO, 0, j.IODepth)
-	w.recorder = k.r.c.Result.AddWorker(w.resultConfig())
-	return w, nil
-}
-
-func (w *worker) resultConfig() result.WorkerConfig {
-	j := w.j
-	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: j.IODepth,
-		OpenLoop: j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0, ContinueOnError: j.ContinueOnError != 0}
-	for _, s := range j.Settings {
-		c.Options = append(c.Options, result.Option{Name: s.Name, Value: s.Value})
-	}
-	if j.Reads || j.Verify != job.CheckNone {
-		c.Directions = append(c.Directions, result.Read)
-	}
-	if j.Writes {
-		c.Directions = append(c.Directions, result.Write)
-	}
-	return c
-}
-
-// checkOf is the payload's check of a job's.
-func checkOf(c job.Check) payload.Check {
-	return map[job.Check]payload.Check{job.CheckNone: 0, job.CheckCRC32C: payload.CRC32C, job.CheckSHA256: payload.SHA256,
-		job.CheckXXHash: payload.XXHash, job.CheckPattern: payload.Pattern}[c]
-}
-
-// totalBytes is how much a worker is to transfer.
-func totalBytes(j *job.Job, spaceBytes int64) int64 {
-	switch {
-	case j.TimeBased && j.Runtime > 0:
-		return load.Endless
-	case j.IOSize.Bytes > 0:
-		return j.IOSize.Bytes
-	case j.IOSize.Percent > 0:
-		return spaceBytes * int64(j.IOSize.Percent) / 100
-	default:
-		return spaceBytes * int64(max(1, j.Namespaces))
-	}
 }
 
 // run is the worker's goroutine.
