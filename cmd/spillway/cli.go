@@ -17,6 +17,7 @@ type cli struct {
 	Top        topCmd        `cmd:"" help:"Show what a running daemon does, again and again."`
 	Config     configCmd     `cmd:"" help:"Check or show the daemon's configuration."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
+	Budget     budgetCmd     `cmd:"" help:"Say what a token costs on a GPU, where that comes from, and what it asks of a drive."`
 	Put        putCmd        `cmd:"" help:"Store one block."`
 	Get        getCmd        `cmd:"" help:"Read one block."`
 	Ls         lsCmd         `cmd:"" help:"List the blocks of a namespace."`
@@ -116,7 +117,7 @@ func valuesOf(cmd *kong.Node) []*kong.Value {
 
 func isSize(v *kong.Value) bool {
 	switch v.Target.Interface().(type) {
-	case byteSize, quotaSize:
+	case byteSize, []byteSize, quotaSize:
 		return true
 	}
 	return false

@@ -26,7 +26,7 @@ type replayCmd struct {
 	For        time.Duration `placeholder:"TIME" help:"Stop after this time, such as 20s."`
 	Speed      speed         `default:"max" help:"max: each request at once after the one before; N: in the trace's rhythm, N times as fast."`
 	Depth      int           `default:"16" help:"How many blocks are read at once."`
-	Budget     budget        `placeholder:"TIME" help:"Judge P99 of block reads against this time per token, such as 30ms."`
+	Budget     tokenTime     `placeholder:"TIME" help:"Judge P99 of block reads against this time per token, such as 30ms."`
 	Durable    bool          `help:"Put each block onto stable media before going on."`
 	Generate   bool          `help:"Replay generated chats in place of a trace."`
 	Seed       uint64        `default:"1" help:"Seed of the generated chats."`
@@ -59,13 +59,13 @@ func (s *speed) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// budget is 0 when none is given.
-type budget time.Duration
+// tokenTime is a budget; 0: none is given.
+type tokenTime time.Duration
 
 // UnmarshalText is called by the command line's parser.
-func (b *budget) UnmarshalText(text []byte) error {
+func (b *tokenTime) UnmarshalText(text []byte) error {
 	d, err := fio.ParseBudget(string(text))
-	*b = budget(d)
+	*b = tokenTime(d)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,59 +13,6 @@ import (
 	"github.com/spillway-kv/spillway/tiering/gpu"
 	"github.com/spillway-kv/spillway/tiering/model"
 )
-
-// Ask is what a command line says about a budget, word for word. Empty is not
-// said. The zero Ask asks for no budget.
-type Ask struct {
-	Budget      string // a number, such as 12ms
-	From        string // http://HOST/metrics of an engine, or a file with a measurement
-	Statistic   string // of a metric: mean, or a quantile from p1 to p99.9
-	Labels      string // of a metric: name=value, several with commas
-	Interval    string // between two scrapes of a metric; 0s: one scrape, since the engine started
-	Preset      string // strict, default or server
-	Model       string // by name
-	ModelConfig string // config.json of Hugging Face's form, in place of a name
-	GPU         string // by name; auto: the first of this machine
-	TP, PP      string // GPUs that share a layer; groups of GPUs
-	Batch       string // sequences decoded at once
-	Context     string // tokens of each
-	Weights, KV string // bf16, fp8 or fp4
-}
-
-// Option is one word of a command line that an Ask understands.
-type Option struct {
-	Name, Placeholder, Help string
-	at                      func(*Ask) *string
-}
-
-// Options are all of them, in the order of the fields of Ask.
-var Options = []Option{
-	{"budget", "TIME", "Time of one token, such as 12ms.", func(a *Ask) *string { return &a.Budget }},
-	{"budget-from", "URL|FILE", "Where a running engine shows its metrics, or a file with a measurement.", func(a *Ask) *string { return &a.From }},
-	{"budget-statistic", "mean|pN", "What to take of a metric: mean, or a quantile such as p50; mean unless said.", func(a *Ask) *string { return &a.Statistic }},
-	{"budget-labels", "NAME=VALUE,...", "Which series of a metric count.", func(a *Ask) *string { return &a.Labels }},
-	{"budget-interval", "TIME", "Time between two scrapes of a metric; 0s, unless said: one scrape, since the engine started.", func(a *Ask) *string { return &a.Interval }},
-	{"budget-preset", "NAME", "strict: roofline of one sequence; default: MLPerf's interactive limit for the model; server: its server limit.", func(a *Ask) *string { return &a.Preset }},
-	{"model", "NAME", "Model, such as Llama-3.1-8B.", func(a *Ask) *string { return &a.Model }},
-	{"model-config", "FILE", "A model's config.json in the form of Hugging Face, in place of a name.", func(a *Ask) *string { return &a.ModelConfig }},
-	{"gpu", "NAME", "GPU, such as H100; auto: the first of this machine.", func(a *Ask) *string { return &a.GPU }},
-	{"tp", "N", "GPUs that share each layer; 1 unless said.", func(a *Ask) *string { return &a.TP }},
-	{"pp", "N", "Groups of GPUs with layers of their own; 1 unless said.", func(a *Ask) *string { return &a.PP }},
-	{"batch", "N", "Sequences decoded at once; 1 unless said.", func(a *Ask) *string { return &a.Batch }},
-	{"context", "TOKENS", "Tokens of each sequence; 4096 unless said.", func(a *Ask) *string { return &a.Context }},
-	{"weights", "PRECISION", "Of weights: bf16, fp8 or fp4; as published unless said.", func(a *Ask) *string { return &a.Weights }},
-	{"kv", "PRECISION", "Of KV: bf16, fp8 or fp4; bf16 unless said.", func(a *Ask) *string { return &a.KV }},
-}
-
-// Set says one word of a command line; known is false if it is none of Options.
-func (a *Ask) Set(name, value string) (known bool) {
-	i := slices.IndexFunc(Options, func(o Option) bool { return o.Name == name })
-	if i < 0 {
-		return false
-	}
-	*Options[i].at(a) = value
-	return true
-}
 
 // UsageError says what is wrong with an Ask: the command line is to be mended.
 type UsageError struct {

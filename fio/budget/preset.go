@@ -18,9 +18,9 @@ const (
 // Limit is what MLPerf Inference allows a model, as P99: times to the first token
 // and of each further one.
 type Limit struct {
-	Model                               string // of the table
-	ServerFirst, ServerToken            time.Duration
-	InteractiveFirst, InteractiveTokens time.Duration // 0: there is none
+	Model                              string // of the table
+	ServerFirst, ServerToken           time.Duration
+	InteractiveFirst, InteractiveToken time.Duration // 0: there is none
 }
 
 // Limits are those of loadgen/mlperf.conf of MLPerf Inference.
@@ -77,7 +77,7 @@ func preset(name string, setup model.Setup) (*Budget, error) {
 		}
 		return nil, usage("budget-preset", "MLPerf has no limit for %s, only for %s; take %s", setup.Model.Name, strings.Join(names, ", "), Strict)
 	}
-	d, kind := limit.InteractiveTokens, "interactive"
+	d, kind := limit.InteractiveToken, "interactive"
 	if name == Server {
 		d, kind = limit.ServerToken, "server"
 	}

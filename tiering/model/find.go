@@ -82,6 +82,20 @@ func GPUNames() (names []string) {
 	return names
 }
 
+// GPUWords are names of the same GPUs without a space, as shells want them.
+func GPUWords() (words []string) {
+	for i := range gpus {
+		r := &gpus[i]
+		for _, name := range append(slices.Clone(r.also), r.Name, gpuKey(r.Name)) {
+			if !strings.Contains(name, " ") {
+				words = append(words, name)
+				break
+			}
+		}
+	}
+	return words
+}
+
 // FindGPU gives the GPU of a name, as NVML writes it or shorter: H100, NVIDIA
 // H100 80GB HBM3. A slice of a GPU (MIG) is not found: its bandwidth is not the
 // whole's. The error is an *UnknownError.

@@ -24,9 +24,9 @@ func GPUOfBus(name string, widthBits, clockMHz int) *GPU {
 		Source: fmt.Sprintf("memory bus of %d bits at %d MHz, as the driver says", widthBits, clockMHz)}
 }
 
-// tflops is the peak for weights of a precision. Weights that a GPU cannot multiply
+// TFLOPS is the peak for weights of a precision. Weights that a GPU cannot multiply
 // as they are become BF16 on the way.
-func (g *GPU) tflops(weights Precision) float64 {
+func (g *GPU) TFLOPS(weights Precision) float64 {
 	switch {
 	case weights == FP8 && g.FP8TFLOPS > 0:
 		return g.FP8TFLOPS

@@ -27,7 +27,7 @@ func (s Setup) PeakBreakEven(prefix int) (bytesPerSecond float64, ok bool) {
 	if s.Model.Params.Count > 0 || len(s.Model.Attention) != 1 || a.Kind != Grouped || a.KVHeads == 0 {
 		return 0, false
 	}
-	peak := s.GPU.tflops(s.Weights) * 1e12 * float64(s.Tensor*s.Pipeline)
+	peak := s.GPU.TFLOPS(s.Weights) * 1e12 * float64(s.Tensor*s.Pipeline)
 	d, p := float64(s.Model.Hidden), float64(prefix)
 	group := float64(a.QueryHeads) / float64(a.KVHeads)
 	return peak * 2 * d * s.KV.Bytes(1) / (group * (4*p*d + 22*d*d)), true

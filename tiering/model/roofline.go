@@ -217,7 +217,7 @@ func meanSeen(n float64, reach int) float64 {
 // computing is the time of so many operations at a share of the peak of some GPUs; 0
 // if their arithmetic is unknown.
 func (s Setup) computing(flops, share float64, gpus int) time.Duration {
-	peak := s.GPU.tflops(s.Weights) * 1e12
+	peak := s.GPU.TFLOPS(s.Weights) * 1e12
 	if peak == 0 {
 		return 0
 	}

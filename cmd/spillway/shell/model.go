@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	tokens "github.com/spillway-kv/spillway/tiering/model"
 )
 
 // Shells are those that Script knows.
@@ -99,12 +101,19 @@ func flagOption(f *kong.Flag) option {
 	return o
 }
 
-// valueOf reads an enum, or the tag complete:"file" or complete:"dir".
+// valueOf reads an enum, or the tag complete: file, dir, model, gpu, or words.
 func valueOf(v *kong.Value) value {
 	if v.Enum != "" {
 		return value(strings.Join(v.EnumSlice(), " "))
 	}
-	return value(v.Tag.Get("complete"))
+	switch tag := v.Tag.Get("complete"); tag {
+	case "model":
+		return value(strings.Join(tokens.Names(), " "))
+	case "gpu":
+		return value(strings.Join(tokens.GPUWords(), " "))
+	default:
+		return value(tag)
+	}
 }
 
 // valued lists the flags of a command that take a value.
