@@ -26,6 +26,8 @@ type GetItem struct {
 	// StartedAt is when the system call of the transfer began; zero if there was
 	// none for this item.
 	StartedAt time.Time
+	// Version names the put that a Hit is of.
+	Version Version
 }
 
 // GetOptions govern one Get or MatchGet.

@@ -98,7 +98,8 @@ func (b *readBatch) find() {
 	s, ns := b.s, b.ns
 	ids, refs, incarnation := ns.lookup(len(b.items), func(i int) Key { return b.items[i].Key })
 	for i := range b.items {
-		b.items[i].Status, b.items[i].Err, b.items[i].StartedAt = Unanswered, nil, time.Time{}
+		it := &b.items[i]
+		it.Status, it.Err, it.StartedAt, it.Version = Unanswered, nil, time.Time{}, Version{}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,6 +147,7 @@ func (b *readBatch) pinLocked(i int, id table.ID, ref table.Ref) {
 	b.reads = append(b.reads, readOp{batch: b, index: i, ref: ref, place: place, position: rec.Position,
 		checksum: rec.Checksum, id: id, file: g.file, offset: g.header.slotOffset(place.Slot())})
 	r := &b.reads[len(b.reads)-1]
+	b.items[i].Version = Version{idBytes(id), rec.Position}
 	dst := b.items[i].Dst
 	r.direct = !b.opts.Bounce && s.facts.Aligned(dst)
 }
