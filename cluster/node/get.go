@@ -19,16 +19,22 @@ func (q *request) get(m *wire.Get) {
 	if m.Flags&wire.GetPrefix != 0 {
 		t.cutToPrefix()
 	}
+	near := t.findNear()
 	chunks := t.chunks()
 	o := engine.GetOptions{Deadline: deadline, Done: q.over, Bounce: m.Flags&wire.GetBounce != 0,
-		NoTouch: m.Flags&wire.GetNoTouch != 0 || len(chunks) > 1}
+		NoTouch: m.Flags&wire.GetNoTouch != 0 || len(chunks) > 1 || len(near) > 0}
 	var running sync.WaitGroup
-	for i := 1; i < len(chunks); i++ {
+	alone := min(1, len(chunks)) // what this goroutine loads
+	if len(near) > 0 {
+		alone = 0
+	}
+	for i := alone; i < len(chunks); i++ {
 		running.Go(func() { t.load(&chunks[i], o) })
 	}
-	if len(chunks) > 0 {
-		t.load(&chunks[0], o)
+	for i := range alone {
+		t.load(&chunks[i], o)
 	}
+	t.copyNear(near)
 	running.Wait()
 	t.setRest(wire.Miss)
 	if o.NoTouch && m.Flags&wire.GetNoTouch == 0 {
@@ -61,11 +67,18 @@ func (t *transfer) load(c *chunk, o engine.GetOptions) {
 	for j, i := range c.items {
 		items[j] = engine.GetItem{Key: t.keys[i], Dst: t.pieces[i]}
 	}
-	o.Released = func(j int) { t.released(c.items[j]) }
+	through := t.through(c, items)
+	o.Released = func(j int) {
+		if !through.letGo(j) {
+			t.released(c.items[j])
+		}
+	}
 	if err := c.part.ns.Get(items, o); err != nil {
 		t.set(c.items, wire.Miss) // the store is closed
+		through.dropAll()
 		return
 	}
+	through.finish(items)
 	hits := 0
 	for j, i := range c.items {
 		t.statuses[i] = wireStatus(items[j].Status)

@@ -79,9 +79,8 @@ func (c *conn) plan(h wire.Header, body []byte, file *os.File) (work func(*reque
 		m, err := wire.ParseSubscribe(body)
 		return func(q *request) { q.subscribe(&m) }, err
 	case wire.TypePrefetch:
-		return replying(func(*request) (wire.Message, error) {
-			return nil, &wire.ErrorAnswer{Code: wire.CodeUnsupported, Text: fmt.Sprintf("this daemon has no operation %#x", h.Type)}
-		}), nil
+		m, err := wire.ParseKeyList(body)
+		return replying(func(*request) (wire.Message, error) { return c.prefetch(&m) }), err
 	case wire.TypeHello:
 		return nil, fmt.Errorf("%w: a second Hello", wire.ErrMalformed)
 	}

@@ -79,5 +79,7 @@ func (c *conn) dropNamespace(number uint32) (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.drop()
+	err = s.drop()
+	c.node.forget(s)
+	return nil, err
 }

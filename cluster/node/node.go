@@ -17,6 +17,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // Node serves stores to clients. All methods may be called from many goroutines.
@@ -35,6 +36,9 @@ type Node struct {
 	times     times
 	events    eventLog
 	sights    atomic.Pointer[admit.Sights] // nil until somebody wants it
+	memory    *memory.Tier                 // nil: none
+	unpin     []func()                     // takes the tier's memory from the stores
+	ahead     *prefetcher                  // nil without memory
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
 
@@ -57,7 +61,7 @@ func New(o Options) (*Node, error) {
 	if len(o.Stores) == 0 {
 		return nil, fmt.Errorf("%w: no store", ErrOptions)
 	}
-	n := &Node{stores: o.Stores, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
+	n := &Node{stores: o.Stores, memory: o.Memory, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
 	n.options.Store(&o)
 	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
@@ -72,6 +76,7 @@ func New(o Options) (*Node, error) {
 		n.sizes = append(n.sizes, float64(max(st.CapacityBytes, 1)))
 	}
 	n.setSights(&o)
+	n.startMemory()
 	return n, nil
 }
 
@@ -186,6 +191,7 @@ func (n *Node) Close(ctx context.Context) error {
 	for _, s := range n.stores {
 		s.Watch(nil)
 	}
+	n.stopMemory()
 	return err
 }
 

@@ -27,7 +27,17 @@ func (n *Node) Disconnect(number uint64) bool {
 // store that has it, in use or not. Clients that use it miss, and may put again.
 // engine.ErrNotFound if no store has it.
 func (n *Node) DropNamespace(nameOrID string) error {
-	return n.eachNamespace(nameOrID, func(ns *engine.Namespace) error { return ns.Drop() })
+	return n.eachNamespace(nameOrID, func(ns *engine.Namespace) error {
+		defer n.forget(n.spaceOf(ns))
+		return ns.Drop()
+	})
+}
+
+// spaceOf is the space of a namespace; nil if no client has opened it.
+func (n *Node) spaceOf(ns *engine.Namespace) *space {
+	n.events.mu.Lock()
+	defer n.events.mu.Unlock()
+	return n.events.spaces[ns]
 }
 
 // SetQuota bounds a namespace over all stores, by name or by the beginning of its

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // Options configure a Node. Zero values mean the defaults named here.
@@ -15,6 +16,9 @@ type Options struct {
 	// Stores are open stores, at least one; they stay the caller's, who closes
 	// them after Close.
 	Stores []*engine.Store
+	// Memory is the tier above the stores; nil: none. It stays the caller's, who
+	// closes it after Close.
+	Memory *memory.Tier
 	// Server is what clients are told they talk to: name and version.
 	Server string
 	// Token, if not empty, is what every client must show.

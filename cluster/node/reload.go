@@ -7,7 +7,7 @@ import (
 )
 
 // Update takes other options for a node that serves: tokens and users, namespace
-// rules, bounds, patience and the put queues. Stores, Server, Logger and
+// rules, bounds, patience and the put queues. Stores, Memory, Server, Logger and
 // KeepRegionsUnpinned stay as they are. Bounds and tokens hold for connections and
 // namespaces opened from now on, everything else at once.
 //
@@ -21,7 +21,7 @@ func (n *Node) Update(o Options) error {
 	n.opening.Lock() // no space is opened by the old rules meanwhile
 	defer n.opening.Unlock()
 	before := n.options.Load()
-	o.Stores, o.Server, o.Logger, o.KeepRegionsUnpinned = before.Stores, before.Server, before.Logger, before.KeepRegionsUnpinned
+	o.Stores, o.Memory, o.Server, o.Logger, o.KeepRegionsUnpinned = before.Stores, before.Memory, before.Server, before.Logger, before.KeepRegionsUnpinned
 	n.options.Store(&o)
 	for _, d := range n.drives {
 		d.setBounds(o.PutQueueBytes, o.PutQueueTime)

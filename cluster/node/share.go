@@ -9,12 +9,14 @@ import (
 	"github.com/spillway-kv/spillway/tiering/worth"
 )
 
-// class tells loads, which somebody waits for, from stores.
+// class tells loads, which somebody waits for, from stores, and those from what is
+// fetched ahead of anybody's asking.
 type class int
 
 const (
 	loads class = iota
 	stores
+	prefetches
 	classes
 )
 
@@ -30,7 +32,7 @@ const (
 )
 
 // drive shares one store's I/O. Of what waits, loads go first, though a few stores
-// always run beside them. Within a class namespaces get bytes in proportion to their
+// always run beside them, and prefetches last. Within a class namespaces get bytes in proportion to their
 // weights, and within a namespace all requests the same (start-time fair queueing, twice:
 // each is stamped with the time at which it would begin if it had its part of the drive to
 // itself, and the earliest goes first). So a short request passes the long ones that came
@@ -156,8 +158,8 @@ func (d *drive) leaveLocked(c class, bytes int64) {
 
 // callLocked calls everybody whose turn it is.
 func (d *drive) callLocked() {
-	for _, c := range []class{loads, stores} {
-		for len(d.waiting[c]) > 0 {
+	for c := range classes {
+		for len(d.waiting[c]) > 0 && (c != prefetches || d.quietLocked()) {
 			l := d.waiting[c][0]
 			if bytes := l.waiting[0].bytes; d.running[c] > 0 && d.running[c]+bytes > d.windowLocked(c) {
 				break
@@ -193,6 +195,8 @@ func (d *drive) windowLocked(c class) int64 {
 	switch {
 	case c == loads:
 		return loadWindow
+	case c == prefetches:
+		return d.prefetchWindowLocked()
 	case d.running[loads] > 0 || len(d.waiting[loads]) > 0:
 		return storeWindowLoaded
 	}

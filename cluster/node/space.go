@@ -65,6 +65,9 @@ func (s *space) home(group uint32, key []byte) int {
 	return best
 }
 
+// part is the one that a key belongs to.
+func (s *space) part(k engine.Key) *part { return &s.parts[s.home(k.Group, k.Bytes)] }
+
 // split sorts the indices of keys by the keys' homes.
 func (s *space) split(keys []engine.Key) [][]int {
 	homes := make([][]int, len(s.parts))

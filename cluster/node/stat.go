@@ -7,30 +7,33 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/memory"
 	"github.com/spillway-kv/spillway/tiering/worth"
 )
 
 // Stat is a snapshot of a node. Counters count from its start.
 type Stat struct {
-	Instance       string        `json:"instance"`        // 32 hex digits, new at each start
-	Server         string        `json:"server"`          // name and version
-	UptimeMS       int64         `json:"uptime_ms"`       // since the start
-	Connections    int           `json:"connections"`     // now
-	Accepted       uint64        `json:"accepted"`        // clients that came
-	Refused        uint64        `json:"refused"`         // clients refused for want of room
-	Malformed      uint64        `json:"malformed"`       // connections ended for breaking the protocol
-	Requests       uint64        `json:"requests"`        // of all kinds
-	Limited        uint64        `json:"limited"`         // requests refused at a bound
-	Faults         uint64        `json:"faults"`          // places outside their region
-	Matched        uint64        `json:"matched"`         // keys asked for by Match
-	MatchedHere    uint64        `json:"matched_here"`    // of those, present
-	Declined       uint64        `json:"declined"`        // of those, answered as absent because computing is quicker
-	StoringNothing bool          `json:"storing_nothing"` // in the last minute puts came and all were dropped
-	Recent         RecentStat    `json:"recent"`          // the last minute
-	Spaces         []SpaceStat   `json:"namespaces"`      // opened since the start
-	Drives         []DriveStat   `json:"drives"`          // the queue of each store
-	Stores         []engine.Stat `json:"stores"`          // in the order of the configuration
-	Clients        []ClientStat  `json:"clients"`         // connected now
+	Instance       string        `json:"instance"`           // 32 hex digits, new at each start
+	Server         string        `json:"server"`             // name and version
+	UptimeMS       int64         `json:"uptime_ms"`          // since the start
+	Connections    int           `json:"connections"`        // now
+	Accepted       uint64        `json:"accepted"`           // clients that came
+	Refused        uint64        `json:"refused"`            // clients refused for want of room
+	Malformed      uint64        `json:"malformed"`          // connections ended for breaking the protocol
+	Requests       uint64        `json:"requests"`           // of all kinds
+	Limited        uint64        `json:"limited"`            // requests refused at a bound
+	Faults         uint64        `json:"faults"`             // places outside their region
+	Matched        uint64        `json:"matched"`            // keys asked for by Match
+	MatchedHere    uint64        `json:"matched_here"`       // of those, present
+	Declined       uint64        `json:"declined"`           // of those, answered as absent because computing is quicker
+	StoringNothing bool          `json:"storing_nothing"`    // in the last minute puts came and all were dropped
+	Recent         RecentStat    `json:"recent"`             // the last minute
+	Memory         *memory.Stat  `json:"memory,omitempty"`   // the memory tier, if there is one
+	Prefetch       *PrefetchStat `json:"prefetch,omitempty"` // into it
+	Spaces         []SpaceStat   `json:"namespaces"`         // opened since the start
+	Drives         []DriveStat   `json:"drives"`             // the queue of each store
+	Stores         []engine.Stat `json:"stores"`             // in the order of the configuration
+	Clients        []ClientStat  `json:"clients"`            // connected now
 }
 
 // RecentStat is the block reads of the last minute, from request to answer; all 0
@@ -74,6 +77,7 @@ type SpaceStat struct {
 type DriveStat struct {
 	LoadBytes           int64        `json:"load_bytes"`             // of reads, running
 	StoreBytes          int64        `json:"store_bytes"`            // of writes, running
+	PrefetchBytes       int64        `json:"prefetch_bytes"`         // of reads ahead, running
 	LoadsWaiting        int          `json:"loads_waiting"`          // reads
 	StoresWaiting       int          `json:"stores_waiting"`         // writes
 	AdmittedBytes       int64        `json:"admitted_bytes"`         // of puts, running and waiting
@@ -112,6 +116,10 @@ func (n *Node) Stat() Stat {
 	st.StoringNothing = recent.StoringNothing()
 	if reads := recent.Reads; reads.Count > 0 {
 		st.Recent = RecentStat{reads.Count, reads.PercentileNS(50), reads.PercentileNS(99), reads.MaxNS}
+	}
+	if n.memory != nil {
+		tier, ahead := n.memory.Stat(), n.ahead.stat()
+		st.Memory, st.Prefetch = &tier, &ahead
 	}
 	for _, s := range n.openSpaces() {
 		st.Spaces = append(st.Spaces, s.stat())
@@ -153,7 +161,7 @@ func (s *space) stat() SpaceStat {
 func (d *drive) stat() DriveStat {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], LoadsWaiting: d.tickets[loads],
+	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], PrefetchBytes: d.running[prefetches], LoadsWaiting: d.tickets[loads],
 		StoresWaiting: d.tickets[stores], AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
 	perSecond := func(c class) float64 {
 		if t := d.rates[c].timeFor(1 << 30); t > 0 {

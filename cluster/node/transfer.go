@@ -20,9 +20,10 @@ type transfer struct {
 	keys     []engine.Key
 	pieces   [][][]byte // of each key; nil where its place is bad
 	regions  map[uint32]*region
-	statuses []byte // a wire.Status each; every chunk writes its own
-	reasons  []byte // a wire.Reason each, of a Put; nil: none
-	charged  []bool // taken from the write budget; nil: nothing
+	statuses []byte           // a wire.Status each; every chunk writes its own
+	reasons  []byte           // a wire.Reason each, of a Put; nil: none
+	charged  []bool           // taken from the write budget; nil: nothing
+	versions []engine.Version // of a load, where the node has a memory tier: what is here
 
 	mu       sync.Mutex
 	answered bool

@@ -1,0 +1,277 @@
+package node
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/arena"
+	"github.com/spillway-kv/spillway/tiering/memory"
+)
+
+const (
+	// fetchesMax bounds the blocks that wait to be fetched ahead or are under way.
+	fetchesMax = 1 << 16
+	// fetchWorkers is how many chunks a drive is asked for at once, fetchTime how
+	// long one may wait for its turn: after that its reader has come or will not.
+	fetchWorkers = 4
+	fetchTime    = 10 * time.Second
+)
+
+// fetch is one block to be read into memory ahead of its reader.
+type fetch struct {
+	space   *space
+	key     engine.Key
+	version engine.Version
+	depth   uint32
+	until   time.Time
+	wanted  func() bool // nil: until then
+}
+
+// prefetcher reads blocks into the memory tier, at the lowest priority. Whatever stands
+// in the way of one, a bound, the drive or its age, only means that it is not fetched.
+type prefetcher struct {
+	node *Node
+	over chan struct{}
+	wg   sync.WaitGroup // workers; they live while there is something to fetch
+
+	mu      sync.Mutex
+	stopped bool
+	queues  map[*drive][]fetch // in the order of their asking
+	workers map[*drive]int
+	pending map[engine.Version]struct{} // waiting or under way
+	bytes   int64                       // of pending
+	counts  PrefetchStat
+}
+
+// PrefetchStat counts blocks that were to be fetched ahead.
+type PrefetchStat struct {
+	Asked     uint64 `json:"asked"`     // by clients and the predictor, absent ones included
+	Here      uint64 `json:"here"`      // of those, in memory already
+	Absent    uint64 `json:"absent"`    // of those, in no store
+	Begun     uint64 `json:"begun"`     // of those, queued
+	Refused   uint64 `json:"refused"`   // of those, too many were waiting
+	Read      uint64 `json:"read"`      // of those begun, read into memory
+	Cancelled uint64 `json:"cancelled"` // of those begun, given up: not wanted any more, waited too long, no room, or gone
+	Waiting   int    `json:"waiting"`   // waiting or under way
+	Bytes     int64  `json:"bytes"`     // of those
+}
+
+func newPrefetcher(n *Node) *prefetcher {
+	return &prefetcher{node: n, over: make(chan struct{}), queues: map[*drive][]fetch{}, workers: map[*drive]int{},
+		pending: map[engine.Version]struct{}{}}
+}
+
+// prefetch serves a Prefetch: it answers at once how many blocks will be fetched.
+func (c *conn) prefetch(m *wire.KeyList) (wire.Message, error) {
+	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
+	if err != nil {
+		return nil, err
+	}
+	if c.node.ahead == nil {
+		return nil, &wire.ErrorAnswer{Code: wire.CodeUnsupported, Text: "this daemon has no memory to prefetch into",
+			Remedy: "set memory.dram_bytes in its configuration"}
+	}
+	return wire.Number(c.node.ahead.begin(s, keys, 0, nil)), nil
+}
+
+// begin queues the blocks that a store has and memory has not, given in the order of
+// their chain from depth on, and returns how many. wanted, asked again before each is
+// read, says whether it still is; nil: it is.
+func (p *prefetcher) begin(s *space, keys []engine.Key, depth uint32, wanted func() bool) (begun int) {
+	versions := s.versions(keys)
+	until := time.Now().Add(fetchTime)
+	for i, v := range versions {
+		switch {
+		case v.Position == 0:
+			p.count(&p.counts.Absent)
+		case p.node.memory.Keep(v):
+			p.count(&p.counts.Here)
+		default:
+			k := engine.Key{Group: keys[i].Group, Bytes: bytes.Clone(keys[i].Bytes)}
+			if p.queue(fetch{s, k, v, depth + uint32(i), until, wanted}) {
+				begun++
+			}
+		}
+	}
+	return begun
+}
+
+func (p *prefetcher) count(of *uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts.Asked++
+	*of++
+}
+
+// queue takes one block in, unless it is queued already or there are too many.
+func (p *prefetcher) queue(f fetch) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts.Asked++
+	if _, double := p.pending[f.version]; double {
+		p.counts.Here++
+		return false
+	}
+	size := int64(f.space.blockBytes)
+	if p.stopped || len(p.pending) >= fetchesMax || p.bytes+size > p.node.memory.Facts().Bytes {
+		p.counts.Refused++
+		return false
+	}
+	p.pending[f.version] = struct{}{}
+	p.bytes += size
+	p.counts.Begun++
+	part := f.space.part(f.key)
+	p.queues[part.drive] = append(p.queues[part.drive], f)
+	if p.workers[part.drive] < fetchWorkers {
+		p.workers[part.drive]++
+		p.wg.Go(func() { p.work(part.drive) })
+	}
+	return true
+}
+
+// stop ends all fetching and waits for it.
+func (p *prefetcher) stop() {
+	p.mu.Lock()
+	if !p.stopped {
+		p.stopped = true
+		close(p.over)
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// work fetches for one drive until nothing is left.
+func (p *prefetcher) work(d *drive) {
+	for {
+		some, more := p.take(d)
+		if !more {
+			return
+		}
+		if len(some) > 0 {
+			p.fetch(d, some)
+		}
+		p.end(some)
+	}
+}
+
+// take is the next chunk of one namespace. What is not wanted any more is left out.
+func (p *prefetcher) take(d *drive) (some []fetch, more bool) {
+	most := d.prefetchChunk()
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.queues[d]
+	if len(q) == 0 || p.stopped {
+		p.workers[d]--
+		for i := range q {
+			p.cancelLocked(&q[i])
+		}
+		delete(p.queues, d)
+		return nil, false
+	}
+	nBytes := int64(0)
+	n := 0
+	for ; n < len(q); n++ {
+		f := &q[n]
+		if !f.due(now) {
+			p.cancelLocked(f)
+			continue
+		}
+		if len(some) > 0 && (f.space != some[0].space || nBytes+int64(f.space.blockBytes) > most) {
+			break
+		}
+		nBytes += int64(f.space.blockBytes)
+		some = append(some, *f)
+	}
+	clear(q[:n])
+	p.queues[d] = q[n:]
+	return some, true
+}
+
+// due says whether a block is still to be fetched.
+func (f *fetch) due(now time.Time) bool {
+	return now.Before(f.until) && (f.wanted == nil || f.wanted())
+}
+
+func (p *prefetcher) cancelLocked(f *fetch) {
+	p.counts.Cancelled++
+	p.endLocked(f)
+}
+
+func (p *prefetcher) endLocked(f *fetch) {
+	delete(p.pending, f.version)
+	p.bytes -= int64(f.space.blockBytes)
+}
+
+func (p *prefetcher) end(some []fetch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range some {
+		p.endLocked(&some[i])
+	}
+}
+
+// fetch reads a chunk when its turn has come.
+func (p *prefetcher) fetch(d *drive, some []fetch) {
+	s := some[0].space
+	part := s.part(some[0].key)
+	nBytes := int64(len(some)) * int64(s.blockBytes)
+	read := 0
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.counts.Read += uint64(read)
+		p.counts.Cancelled += uint64(len(some) - read)
+	}()
+	turn, ok := d.enter(part.flow, &stream{}, prefetches, nBytes, p.over)
+	if !ok {
+		return
+	}
+	defer func() { d.leave(turn, s.blockBytes, int64(read)*int64(s.blockBytes)) }()
+	items, frames, of := p.rooms(some)
+	if len(items) == 0 {
+		return
+	}
+	err := part.ns.Get(items, engine.GetOptions{NoTouch: true, Done: p.over, Released: func(j int) { frames[j].Release() }})
+	for j := len(items) - 1; j >= 0; j-- { // tail first: a leaf ages before its parent
+		switch {
+		case err == nil && items[j].Status == engine.Late: // the store has the frame still
+		case err == nil && items[j].Status == engine.Hit:
+			p.node.memory.Add(items[j].Version, frames[j], uint32(s.number), some[of[j]].depth, 0, memory.Ahead)
+			read++
+		default:
+			frames[j].Release()
+		}
+	}
+}
+
+// rooms finds frames for a chunk, as far as there are some; of says which block each
+// is for. Blocks that have come into memory meanwhile, or have gone, need none.
+func (p *prefetcher) rooms(some []fetch) (items []engine.GetItem, frames []arena.Frame, of []int) {
+	s := some[0].space
+	now := time.Now()
+	for i := range some {
+		f := &some[i]
+		if !f.due(now) || p.node.memory.Keep(f.version) {
+			continue
+		}
+		frame, ok := p.node.memory.Room(s.blockBytes)
+		if !ok {
+			break
+		}
+		items = append(items, engine.GetItem{Key: f.key, Dst: [][]byte{frame.Bytes()}})
+		frames, of = append(frames, frame), append(of, i)
+	}
+	return items, frames, of
+}
+
+func (p *prefetcher) stat() PrefetchStat {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := p.counts
+	st.Waiting, st.Bytes = len(p.pending), p.bytes
+	return st
+}

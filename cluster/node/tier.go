@@ -1,0 +1,42 @@
+package node
+
+import (
+	"github.com/spillway-kv/spillway/tiering/arena"
+)
+
+// startMemory registers the memory tier with the drives, so that reads into it cost
+// less, and lets blocks be fetched ahead.
+func (n *Node) startMemory() {
+	if n.memory == nil {
+		return
+	}
+	for _, s := range n.stores {
+		release, err := n.memory.Register(arena.RegistrarFunc(s.RegisterMemory), pinBytes)
+		if err != nil {
+			n.log.Info("the memory tier is not registered with a drive: reads into it cost more processor time", "store", s.Stat().Dir, "cause", err)
+			continue
+		}
+		n.unpin = append(n.unpin, release)
+	}
+	n.ahead = newPrefetcher(n)
+}
+
+// stopMemory ends what startMemory began. No request runs any more.
+func (n *Node) stopMemory() {
+	if n.memory == nil {
+		return
+	}
+	n.ahead.stop()
+	for _, unpin := range n.unpin {
+		unpin()
+	}
+	n.unpin = nil
+}
+
+// forget gives the memory of a namespace that was dropped back. Its blocks are not
+// answered any more as it is.
+func (n *Node) forget(s *space) {
+	if n.memory != nil && s != nil {
+		n.memory.Purge(uint32(s.number))
+	}
+}
