@@ -158,6 +158,17 @@ func (ns *Namespace) Touch(group uint32, keys [][]byte) int {
 	return n
 }
 
+// Prefetch has blocks, given root first, read into the daemon's memory ahead of a Get,
+// and returns at once how many will be. None are where the daemon has no memory tier.
+func (ns *Namespace) Prefetch(group uint32, keys [][]byte) int {
+	n, err := ns.counted(context.Background(), wire.TypePrefetch, group, keys)
+	var refused *wire.ErrorAnswer
+	if err != nil && !(errors.As(err, &refused) && refused.Code == wire.CodeUnsupported) {
+		ns.note("prefetch", err)
+	}
+	return n
+}
+
 // Delete removes blocks durably and returns how many were here. Unlike data calls
 // it tells when it could not.
 func (ns *Namespace) Delete(ctx context.Context, group uint32, keys [][]byte) (int, error) {

@@ -91,3 +91,13 @@ func Chosen(text string) string {
 	}
 	return text
 }
+
+// NUMANodes are the numbers of the machine's memory nodes.
+func (s System) NUMANodes() (nodes []string) {
+	for _, name := range s.List("sys/devices/system/node") {
+		if n, isNode := strings.CutPrefix(name, "node"); isNode && n != "" && strings.Trim(n, "0123456789") == "" {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}

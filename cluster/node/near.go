@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"syscall"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
@@ -91,7 +90,7 @@ func (t *transfer) copyNear(near []nearBlock) {
 // notCopied makes a miss of a block that could not be given to the client.
 func (t *transfer) notCopied(i int, cause error) {
 	t.statuses[i] = byte(wire.Miss)
-	if errors.Is(cause, syscall.EFAULT) {
+	if !errors.Is(cause, memory.ErrDecayed) {
 		t.q.c.node.counters.faults.Add(1)
 	}
 	t.q.c.note("a block was not copied from memory", cause)

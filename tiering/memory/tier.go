@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/tiering/arena"
@@ -173,122 +171,6 @@ func (t *Tier) Wanted(reader uint64, v engine.Version) bool {
 	return t.mode == Inclusive || t.readers.other(v, reader)
 }
 
-// Room lends a frame of a block's size to read into, by a version that Add will tell,
-// making room if it must. It reports false if there is none.
-func (t *Tier) Room(nBytes int) (arena.Frame, bool) {
-	if nBytes > t.arena.FrameBytesMax() {
-		return arena.Frame{}, false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for range evictionsMax {
-		f, err := t.arena.Get(nBytes)
-		if err == nil {
-			return f, true
-		}
-		if !errors.Is(err, arena.ErrFull) || !t.evictLocked(nBytes) {
-			break
-		}
-	}
-	t.counts.Refused++
-	return arena.Frame{}, false
-}
-
-// evictionsMax bounds the victims for the sake of one frame.
-const evictionsMax = 64
-
-// evictLocked lets the next victim go. If that opens no room for a frame of nBytes, its
-// neighbours in the same part of the arena follow.
-func (t *Tier) evictLocked(nBytes int) bool {
-	h, ok := t.policy.Victim()
-	if !ok {
-		return false
-	}
-	frame := t.entries[h].frame
-	same := (len(frame.Bytes())+arena.AlignBytes-1)/arena.AlignBytes == (nBytes+arena.AlignBytes-1)/arena.AlignBytes
-	slab := frame.Slab()
-	t.evictedLocked(h)
-	if same {
-		return true
-	}
-	for h := range t.entries {
-		if f := t.entries[h].frame; f.Valid() && f.Slab() == slab {
-			t.evictedLocked(evict.Handle(h))
-		}
-	}
-	return true
-}
-
-func (t *Tier) evictedLocked(h evict.Handle) {
-	t.policy.Evicted(h)
-	t.counts.Evicted++
-	t.takeLocked(h)
-}
-
-// Origin says why a block comes in.
-type Origin uint8
-
-// Origins of blocks.
-const (
-	Read  Origin = iota // by a client, who has the bytes now
-	Ahead               // of its reader
-)
-
-// Add keeps the proven bytes of a version, in a frame from Room that holds them. The
-// frame is the tier's from then on. owner is what Purge names; reader is who has read
-// it, 0 for nobody.
-func (t *Tier) Add(v engine.Version, frame arena.Frame, owner, depth uint32, reader uint64, o Origin) {
-	var sum uint64
-	if t.verify {
-		sum = xxh3.Hash(frame.Bytes())
-	}
-	now := t.now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if h, ok := t.byID[v.ID]; ok {
-		if t.entries[h].version.Position >= v.Position { // another reader was quicker
-			frame.Release()
-			return
-		}
-		t.dropLocked(h)
-	}
-	h, ok := t.handleLocked()
-	if !ok {
-		t.counts.Refused++
-		frame.Release()
-		return
-	}
-	e := entry{version: v, frame: frame, owner: owner, depth: depth, sum: sum, reader: reader, ahead: o == Ahead}
-	if t.mode == Exclusive && o == Read { // two have read it
-		e.reader = shared
-	}
-	t.entries[h] = e
-	t.byID[v.ID] = h
-	t.counts.Blocks++
-	t.counts.Bytes += int64(len(frame.Bytes()))
-	t.counts.Added++
-	if o == Ahead {
-		t.counts.AheadAdded++
-	}
-	t.policy.Admit(h, evict.Access{ID: v.ID, Depth: depth, Importance: kept, NowNS: now})
-}
-
-// shared stands for more readers than one.
-const shared = ^uint64(0)
-
-func (t *Tier) handleLocked() (evict.Handle, bool) {
-	if n := len(t.free); n > 0 {
-		h := t.free[n-1]
-		t.free = t.free[:n-1]
-		return h, true
-	}
-	if len(t.entries) >= entriesMax || int64(len(t.entries)) >= t.arena.Usage().TotalBytes/arena.AlignBytes {
-		return 0, false
-	}
-	t.entries = append(t.entries, entry{})
-	return evict.Handle(len(t.entries) - 1), true
-}
-
 // dropLocked lets go of a block that is of no use any more.
 func (t *Tier) dropLocked(h evict.Handle) {
 	t.policy.Forget(h)
@@ -307,41 +189,6 @@ func (t *Tier) takeLocked(h evict.Handle) {
 	e.frame.Release()
 	*e = entry{}
 	t.free = append(t.free, h)
-}
-
-// Keep makes a block that is here stay as if it had been fetched ahead just now, and
-// reports whether it is here.
-func (t *Tier) Keep(v engine.Version) bool {
-	now := t.now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h, ok := t.lookLocked(v)
-	if ok {
-		e := &t.entries[h]
-		t.policy.Touch(h, evict.Access{ID: v.ID, Depth: e.depth, Importance: kept, NowNS: now})
-	}
-	return ok
-}
-
-// Spend lets a block go before others, as nobody is expected to read it soon.
-func (t *Tier) Spend(v engine.Version) {
-	now := t.now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if h, ok := t.lookLocked(v); ok && t.entries[h].reader != shared {
-		t.policy.Touch(h, evict.Access{ID: v.ID, Depth: t.entries[h].depth, Importance: spent, NowNS: now})
-	}
-}
-
-// Purge gives the memory of all blocks of an owner back at once.
-func (t *Tier) Purge(owner uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for h := range t.entries {
-		if e := &t.entries[h]; e.frame.Valid() && e.owner == owner {
-			t.dropLocked(evict.Handle(h))
-		}
-	}
 }
 
 func (t *Tier) now() int64 { return time.Since(t.began).Nanoseconds() }

@@ -45,6 +45,9 @@ func (f *File) Check() error {
 			return bad("gate.budget: %v", err)
 		}
 	}
+	if err := f.Memory.check(); err != nil {
+		return err
+	}
 	if err := f.checkLists(); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 const smallest = "[[store]]\ndir = \"/kv\"\n"
@@ -64,6 +65,9 @@ func TestRefused(t *testing.T) {
 		{smallest + "[limits]\npatience = \"0s\"\n", "limits.patience is 0"},
 		{smallest + "[limits]\nstop_time = \"-1s\"\n", "negative"},
 		{smallest + "[puts]\nqueue_bytes = \"1KiB\"\n", "put queue bytes is 1024"},
+		{smallest + "[memory]\ndram_bytes = \"1MiB\"\n", "memory.dram_bytes: bad options of the memory tier: 1048576 bytes"},
+		{smallest + "[memory]\nmode = \"both\"\n", "memory.mode is \"both\""},
+		{smallest + "[memory]\nnuma = \"first\"\n", "memory.numa is \"first\""},
 		{smallest + "[[namespace]]\n", "no name"},
 		{smallest + "[[namespace]]\nname = \"a\"\n[[namespace]]\nname = \"a\"\n", "that of another"},
 		{smallest + "[[namespace]]\nname = \"a\"\nshare = 1001\n", "share is 1001"},
@@ -156,6 +160,11 @@ write_rate = "500MB"
 write_burst = "12s"
 drive_writes_per_day = 1.5
 wear_burst = "2h"
+[memory]
+dram_bytes = "3GiB"
+mode = "inclusive"
+numa = "1, 0"
+verify = true
 [[namespace]]
 name = "x"
 token = "t"
@@ -189,6 +198,9 @@ format = "json"
 		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30, Admit: node.AdmitAll, WriteShare: 14}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("node\n%+v, want\n%+v", o, want)
+	}
+	if tier, ok := f.Memory.Tier(); !ok || !reflect.DeepEqual(tier, memory.Options{Bytes: 3 << 30, Mode: memory.Inclusive, Nodes: []int{1, 0}, Verify: true}) {
+		t.Errorf("memory %+v, %v", tier, ok)
 	}
 	s := f.Stores[0].Options(nil)
 	if s.Dir != "/a" || s.CapacityBytes != 3<<29 || s.IOEngine != "psync" || s.Rings != 2 || s.QueueDepth != 64 || s.ScrubBytesPerSecond != 10e6 ||

@@ -17,6 +17,7 @@ type File struct {
 	Limits     Limits      `toml:"limits"`                 // bounds; those of connections hold for new ones
 	Puts       Puts        `toml:"puts"`                   // what may wait for each store
 	Admission  Admission   `toml:"admission"`              // which puts are worth a write
+	Memory     Memory      `toml:"memory"`                 // the memory tier above the stores
 	Namespaces []Namespace `toml:"namespace" reload:"yes"` // rules for namespaces, by name
 	Gate       Gate        `toml:"gate"`                   // what block reads are measured against
 	Admin      Admin       `toml:"admin"`                  // metrics, health and the operator's HTTP interface
@@ -83,6 +84,14 @@ type Admission struct {
 	WriteBurst    Duration `toml:"write_burst" reload:"yes"`          // what accrues within this time may be written at once
 	DrivesPerDay  float64  `toml:"drive_writes_per_day" reload:"yes"` // capacities that each store may be written per day (DWPD); 0: no bound
 	WearBurst     Duration `toml:"wear_burst" reload:"yes"`           // what accrues within this time may be written at once
+}
+
+// Memory is the tier above the stores: page-locked memory that keeps blocks.
+type Memory struct {
+	DRAMBytes Size   `toml:"dram_bytes"` // of memory taken at the start; 0: no memory tier
+	Mode      string `toml:"mode"`       // exclusive keeps what is fetched ahead and what several clients read, inclusive all that is read; off: no memory tier
+	NUMA      string `toml:"numa"`       // nodes that the memory comes from: auto (near the GPUs, else the drives), any, or numbers such as 0,1
+	Verify    bool   `toml:"verify"`     // check a block's bytes each time they are answered from memory
 }
 
 // Namespace is a rule for the namespaces of one name.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // Error says what is wrong with a configuration, and where.
@@ -85,6 +86,7 @@ func Default() *File {
 			StallTime: Duration{o.StallTime}, StopTime: Duration{defaultStopTime}, PinnedMemory: true},
 		Puts:      Puts{QueueBytes: Size(o.PutQueueBytes), QueueTime: Duration{o.PutQueueTime}},
 		Admission: Admission{Admit: o.Admission.Admit, WriteBurst: Duration{o.Admission.WriteBurst}, WearBurst: Duration{o.Admission.WearBurst}},
+		Memory:    Memory{Mode: string(memory.Exclusive), NUMA: NUMAAuto},
 		Log:       Log{Level: "info", Format: "text"},
 	}
 }

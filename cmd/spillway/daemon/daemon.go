@@ -18,6 +18,7 @@ import (
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // Options are what a daemon takes from the process around it.
@@ -43,6 +44,7 @@ type daemon struct {
 	notify *notifier
 	view   *admin.View
 	stores []*engine.Store
+	memory *memory.Tier // nil: none
 	node   *node.Node
 }
 
@@ -97,6 +99,11 @@ func (d *daemon) run(ctx context.Context, path *node.Reservation) error {
 		d.log.Info("asked to stop while starting")
 		return d.closeStores()
 	}
+	err := d.openMemory()
+	if err != nil {
+		return errors.Join(err, d.closeStores())
+	}
+	defer d.closeMemory()
 	served, err := d.listen(path)
 	if err != nil {
 		return errors.Join(err, d.closeStores())
@@ -111,7 +118,7 @@ func (d *daemon) listen(path *node.Reservation) (served chan error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Stores, o.Server, o.Logger = d.stores, "spillway "+d.o.Version, d.log
+	o.Stores, o.Memory, o.Server, o.Logger = d.stores, d.memory, "spillway "+d.o.Version, d.log
 	if d.node, err = node.New(o); err != nil {
 		return nil, err
 	}

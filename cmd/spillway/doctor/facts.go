@@ -81,11 +81,7 @@ func (m Machine) Gather(dir string) Facts {
 	f.UringDisabled = m.Text("proc/sys/kernel/io_uring_disabled")
 	f.HugePages = m.Number("proc/sys/vm/nr_hugepages")
 	f.Transparent = machine.Chosen(m.Text("sys/kernel/mm/transparent_hugepage/enabled"))
-	for _, name := range m.List("sys/devices/system/node") {
-		if n, isNode := strings.CutPrefix(name, "node"); isNode && strings.Trim(n, "0123456789") == "" {
-			f.Nodes = append(f.Nodes, n)
-		}
-	}
+	f.Nodes = m.NUMANodes()
 	return f
 }
 
