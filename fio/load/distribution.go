@@ -17,7 +17,7 @@ type distribution struct {
 	scatter shuffle
 	shift   uint64 // added to a scattered rank, modulo n
 
-	theta, alpha, eta, zetan float64 // of zipf
+	zeta2, zetan, alpha, eta float64 // of zipf
 	power                    float64 // of pareto
 	spread                   uint64  // of normal
 	zones                    []zone
@@ -52,10 +52,9 @@ func newDistribution(d job.Distribution, n, seed uint64) *distribution {
 // setZipf prepares the generator of Gray et al., "Quickly Generating
 // Billion-Record Synthetic Databases" (1994), which fio uses too.
 func (g *distribution) setZipf(theta float64) {
-	zeta2 := 1 + math.Pow(0.5, theta)
-	g.theta, g.alpha = theta, 1/(1-theta)
+	g.zeta2, g.alpha = 1+math.Pow(0.5, theta), 1/(1-theta)
 	g.zetan = zeta(g.n, theta)
-	g.eta = (1 - math.Pow(2/float64(g.n), 1-theta)) / (1 - zeta2/g.zetan)
+	g.eta = (1 - math.Pow(2/float64(g.n), 1-theta)) / (1 - g.zeta2/g.zetan)
 }
 
 // zeta is the sum of i^-theta for i from 1 to n: the first terms one by one,
@@ -116,7 +115,7 @@ func (g *distribution) zipfRank() uint64 {
 	switch {
 	case z < 1 || g.n == 1:
 		return 0
-	case z < 1+math.Pow(0.5, g.theta) || g.n == 2:
+	case z < g.zeta2 || g.n == 2:
 		return 1
 	}
 	return min(uint64(float64(g.n)*math.Pow(g.eta*u-g.eta+1, g.alpha)), g.n-1)

@@ -1,14 +1,35 @@
 package load
 
-import "github.com/spillway-kv/spillway/fio/job"
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/tiering/trace"
+)
 
 // Config is what a job's load needs to know beyond the job.
 type Config struct {
-	SpaceBytes int64 // length of the range of one namespace
-	TotalBytes int64 // to be asked for by this worker, or Endless
-	Worker     int   // which of the job's workers, from 0
+	SpaceBytes int64 // length of the range of one namespace; for patterns
+	// TotalBytes is how much this worker asks for in all, or Endless. A pattern
+	// needs it; a trace or a chat is only bounded by it, 0 being no bound.
+	TotalBytes int64
+	// Worker is which of the job's Workers this is, from 0.
+	Worker, Workers int
 	// Fresh is mixed into the seed of a job without randrepeat.
 	Fresh uint64
+
+	// BlockBytes and TokensPerBlock are the size of a block, of traces and chats.
+	BlockBytes, TokensPerBlock int
+	// TraceTokens is how many tokens an id of a trace covers. Default 512.
+	TraceTokens int
+	// Think scales the think time of chats, PrefillNS and DecodeNS the time of
+	// computing: see ChatConfig and ChainConfig.
+	Think               float64
+	PrefillNS, DecodeNS float64
+	// OnLoad is told of each request's load, on the worker's goroutine.
+	OnLoad func(l *Load)
 }
 
 // Seed decides all that is random in one worker of a job.
@@ -20,42 +41,139 @@ func (c Config) Seed(j *job.Job) uint64 {
 	return seed
 }
 
-// New makes the load of one worker of a job.
-func New(j *job.Job, c Config) (Source, error) {
-	source, err := newPatterns(j, c)
-	if err == nil && j.ThinkTime > 0 {
-		source = NewThink(source, j)
-	}
-	return source, err
+// Work is the load of one worker of a job. Close it when the worker has ended.
+type Work struct {
+	Source
+	chains []*Chains
+	files  []io.Closer
 }
 
-// newPatterns makes a pattern for each namespace, with equal parts of the
-// rates and of the amount.
-func newPatterns(j *job.Job, c Config) (Source, error) {
+// Err is why the load ended before its time: a trace that cannot be read. Ask
+// after End.
+func (w *Work) Err() error {
+	var errs []error
+	for _, c := range w.chains {
+		errs = append(errs, c.Err())
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the traces.
+func (w *Work) Close() error {
+	var errs []error
+	for _, f := range w.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// New makes the load of one worker of a job.
+func New(j *job.Job, c Config) (*Work, error) {
+	w := &Work{}
 	count := max(1, j.Namespaces)
 	sources, weights := make([]Source, count), make([]float64, count)
 	for i := range sources {
-		total := c.TotalBytes
-		if total != Endless {
-			total = partOf(total, count, i)
+		var err error
+		if sources[i], err = w.namespace(j, c, count, i); err != nil {
+			w.Close()
+			return nil, err
 		}
-		seed := c.Seed(j) + uint64(i)
-		p, err := NewPattern(j, c.SpaceBytes, total, seed)
+		weights[i] = 1
+	}
+	w.Source = sources[0]
+	if count > 1 {
+		w.Source = NewMix(sources, weights, c.Seed(j))
+	}
+	if j.Trace != "" || j.Chat.Sessions > 0 {
+		w.Source = &limit{w.Source, orEndless(j.NumberIOs), orEndless(c.TotalBytes)}
+	}
+	if j.ThinkTime > 0 {
+		w.Source = NewThink(w.Source, j)
+	}
+	return w, nil
+}
+
+func orEndless(n int64) int64 {
+	if n == 0 {
+		return Endless
+	}
+	return n
+}
+
+// namespace makes the load of namespace i of count: an equal part of all.
+func (w *Work) namespace(j *job.Job, c Config, count, i int) (Source, error) {
+	seed := c.Seed(j) + uint64(i)
+	part := Part{Index: max(0, c.Worker)*count + i, Of: max(1, c.Workers) * count}
+	switch {
+	case j.Trace != "":
+		feed, file, err := openTrace(j, c, part)
 		if err != nil {
 			return nil, err
 		}
-		if j.NumberIOs > 0 {
-			p.opsLeft = partOf(j.NumberIOs, count, i)
-		}
-		sources[i], weights[i] = p, 1
-		if j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} {
-			sources[i] = NewRated(p, j, count, seed)
-		}
+		w.files = append(w.files, file)
+		return w.newChains(feed, c), nil
+	case j.Chat.Sessions > 0:
+		return w.newChains(NewChat(ChatConfig{
+			Shape: trace.Config{
+				Seed: seed, TokensPerBlock: c.TokensPerBlock, FirstID: uint64(part.Index+1) << 40,
+			},
+			Sessions: int(partOf(int64(j.Chat.Sessions), part.Of, part.Index)),
+			Think:    c.Think,
+		}), c), nil
 	}
-	if count == 1 {
-		return sources[0], nil
+	total := c.TotalBytes
+	if total != Endless {
+		total = partOf(total, count, i)
 	}
-	return NewMix(sources, weights, c.Seed(j)), nil
+	p, err := NewPattern(j, c.SpaceBytes, total, seed)
+	if err != nil {
+		return nil, err
+	}
+	if j.NumberIOs > 0 {
+		p.opsLeft = partOf(j.NumberIOs, count, i)
+	}
+	if j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} {
+		return NewRated(p, j, count, seed), nil
+	}
+	return p, nil
+}
+
+func (w *Work) newChains(feed Feed, c Config) *Chains {
+	s := NewChains(feed, ChainConfig{
+		BlockBytes: c.BlockBytes, TokensPerBlock: c.TokensPerBlock,
+		PrefillNS: c.PrefillNS, DecodeNS: c.DecodeNS, OnLoad: c.OnLoad,
+	})
+	w.chains = append(w.chains, s)
+	return s
+}
+
+// openTrace opens a job's trace.
+func openTrace(j *job.Job, c Config, part Part) (Feed, io.Closer, error) {
+	replay := ReplayConfig{Part: part, Speed: j.TraceSpeed, TraceTokens: c.TraceTokens, TokensPerBlock: c.TokensPerBlock}
+	if replay.TraceTokens == 0 {
+		replay.TraceTokens = trace.TokensPerBlock
+	}
+	switch j.TraceFormat {
+	case "mooncake", "":
+		r, err := trace.Open(j.Trace)
+		if err != nil {
+			return nil, nil, err
+		}
+		return NewReplay(r, replay), r, nil
+	case "azure":
+		r, err := trace.OpenAzure(j.Trace)
+		if err != nil {
+			return nil, nil, err
+		}
+		return NewReplay(r, replay), r, nil
+	case "mlperf":
+		r, err := trace.OpenKVIO(j.Trace)
+		if err != nil {
+			return nil, nil, err
+		}
+		return NewKVIO(r, KVIOConfig{Part: part, Speed: j.TraceSpeed, BlockBytes: c.BlockBytes}), r, nil
+	}
+	return nil, nil, fmt.Errorf("trace %s: format %q is none of mooncake, azure, mlperf", j.Trace, j.TraceFormat)
 }
 
 // partOf is part i when a total is cut into count parts that differ by one at most.

@@ -45,8 +45,9 @@ func NewChats(c Config) *Chats {
 		g.tokensPerBlock = TokensPerBlock
 	}
 	g.requestsMean = g.model.requestsMean()
+	lengths := rand.New(rand.NewPCG(0, 0x70726f6d707473)) // equal for all seeds
 	for range sharedPrompts {
-		blocks := 2 + g.rng.IntN(sharedPromptBlocksMax-1)
+		blocks := 2 + lengths.IntN(sharedPromptBlocksMax-1)
 		g.promptTokens = append(g.promptTokens, blocks*TokensPerBlock)
 	}
 	g.promptTokens[0] = TokensPerBlock // the one that all share
@@ -54,6 +55,12 @@ func NewChats(c Config) *Chats {
 		g.promptTokens = append(g.promptTokens, t.promptBlocks*TokensPerBlock)
 	}
 	g.prompts = make([][]uint64, len(g.promptTokens))
+	if c.FirstID > 0 {
+		for i := range g.prompts {
+			g.sharedPrompt(i)
+		}
+		g.nextID = max(g.nextID, c.FirstID)
+	}
 	return g
 }
 

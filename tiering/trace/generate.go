@@ -21,6 +21,10 @@ type Config struct {
 	SpanMS int64
 	// TokensPerBlock is how many tokens an id covers. Default the constant.
 	TokensPerBlock int
+	// FirstID, if not 0, is the first id of what is not shared; the shared system
+	// prompts have lower ones, equal for all seeds. Generators with IDs far
+	// apart (1<<40, 2<<40, ...) together make one load.
+	FirstID uint64
 }
 
 const (
