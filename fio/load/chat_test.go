@@ -118,9 +118,9 @@ func TestChatArrivals(t *testing.T) {
 
 // TestChatWorkers: workers share the system prompts and nothing else.
 func TestChatWorkers(t *testing.T) {
-	j := &job.Job{Chat: job.Chat{Sessions: 8}, RandRepeat: true, Namespaces: 1}
+	j := &job.Job{Chat: job.Chat{Sessions: 8}, RandRepeat: true, NumberIOs: 3000}
 	blocks := func(worker int) map[uint64]bool {
-		w, err := New(j, Config{Worker: worker, Workers: 2, BlockBytes: 1, TokensPerBlock: 512, TotalBytes: 3000, Think: 1})
+		w, err := New(j, Config{Worker: worker, Workers: 2, BlockBytes: 1, TokensPerBlock: 512})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,5 +142,11 @@ func TestChatWorkers(t *testing.T) {
 	}
 	if shared == 0 {
 		t.Error("the workers share no system prompt")
+	}
+}
+
+func TestChatNeedsAnEnd(t *testing.T) {
+	if _, err := New(&job.Job{Chat: job.Chat{Sessions: 1}}, Config{}); err == nil {
+		t.Error("a chat without an end is accepted")
 	}
 }

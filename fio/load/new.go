@@ -11,21 +11,22 @@ import (
 
 // Config is what a job's load needs to know beyond the job.
 type Config struct {
-	SpaceBytes int64 // length of the range of one namespace; for patterns
-	// TotalBytes is how much this worker asks for in all, or Endless. A pattern
-	// needs it; a trace or a chat is only bounded by it, 0 being no bound.
-	TotalBytes int64
+	// SpaceBytes is the length of the range of one namespace, TotalBytes how much
+	// this worker asks for in all, or Endless. Both are for patterns; traces and
+	// chats end with the job's io_size or number_ios, if it has them.
+	SpaceBytes, TotalBytes int64
 	// Worker is which of the job's Workers this is, from 0.
 	Worker, Workers int
 	// Fresh is mixed into the seed of a job without randrepeat.
 	Fresh uint64
 
 	// BlockBytes and TokensPerBlock are the size of a block, of traces and chats.
+	// Defaults: the job's smallest read, TraceTokens.
 	BlockBytes, TokensPerBlock int
 	// TraceTokens is how many tokens an id of a trace covers. Default 512.
 	TraceTokens int
-	// Think scales the think time of chats, PrefillNS and DecodeNS the time of
-	// computing: see ChatConfig and ChainConfig.
+	// Think scales the think time of chats as in ChatConfig; 0 means 1, negative
+	// none. PrefillNS and DecodeNS are the times of computing, as in ChainConfig.
 	Think               float64
 	PrefillNS, DecodeNS float64
 	// OnLoad is told of each request's load, on the worker's goroutine.
@@ -69,6 +70,10 @@ func (w *Work) Close() error {
 
 // New makes the load of one worker of a job.
 func New(j *job.Job, c Config) (*Work, error) {
+	if j.Chat.Sessions > 0 && j.Runtime == 0 && j.NumberIOs == 0 && j.IOSize.Bytes == 0 {
+		return nil, errors.New("a chat has no end: set runtime, number_ios or io_size")
+	}
+	c = c.withDefaults(j)
 	w := &Work{}
 	count := max(1, j.Namespaces)
 	sources, weights := make([]Source, count), make([]float64, count)
@@ -85,12 +90,31 @@ func New(j *job.Job, c Config) (*Work, error) {
 		w.Source = NewMix(sources, weights, c.Seed(j))
 	}
 	if j.Trace != "" || j.Chat.Sessions > 0 {
-		w.Source = &limit{w.Source, orEndless(j.NumberIOs), orEndless(c.TotalBytes)}
+		w.Source = &limit{w.Source, orEndless(j.NumberIOs), orEndless(j.IOSize.Bytes)}
 	}
 	if j.ThinkTime > 0 {
 		w.Source = NewThink(w.Source, j)
 	}
 	return w, nil
+}
+
+func (c Config) withDefaults(j *job.Job) Config {
+	if c.TraceTokens == 0 {
+		c.TraceTokens = trace.TokensPerBlock
+	}
+	if c.TokensPerBlock == 0 {
+		c.TokensPerBlock = c.TraceTokens
+	}
+	if c.BlockBytes == 0 {
+		c.BlockBytes = int(j.Blocks[job.Read].MinBytes)
+	}
+	switch {
+	case c.Think == 0:
+		c.Think = 1
+	case c.Think < 0:
+		c.Think = 0
+	}
+	return c
 }
 
 func orEndless(n int64) int64 {
@@ -150,9 +174,6 @@ func (w *Work) newChains(feed Feed, c Config) *Chains {
 // openTrace opens a job's trace.
 func openTrace(j *job.Job, c Config, part Part) (Feed, io.Closer, error) {
 	replay := ReplayConfig{Part: part, Speed: j.TraceSpeed, TraceTokens: c.TraceTokens, TokensPerBlock: c.TokensPerBlock}
-	if replay.TraceTokens == 0 {
-		replay.TraceTokens = trace.TokensPerBlock
-	}
 	switch j.TraceFormat {
 	case "mooncake", "":
 		r, err := trace.Open(j.Trace)

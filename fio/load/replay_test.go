@@ -99,8 +99,8 @@ func TestReplayLimits(t *testing.T) {
 	if done := replayed(t, j, Config{BlockBytes: 10, TokensPerBlock: 512}); len(done) != 2 {
 		t.Errorf("%d ops, not 2", len(done))
 	}
-	j.NumberIOs = 0
-	if done := replayed(t, j, Config{BlockBytes: 10, TokensPerBlock: 512, TotalBytes: 21}); len(done) != 3 {
+	j.NumberIOs, j.IOSize.Bytes = 0, 21
+	if done := replayed(t, j, Config{BlockBytes: 10, TokensPerBlock: 512}); len(done) != 3 {
 		t.Errorf("%d ops of 10 bytes for 21", len(done))
 	}
 }

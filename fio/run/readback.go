@@ -35,11 +35,14 @@ const endless = 1 << 62
 // firstSource is the load of the worker; of a job that only verifies, the reads of
 // what it would write.
 func (w *worker) firstSource() (load.Source, error) {
-	source, err := load.New(w.j, w.config)
-	if err == nil && w.j.VerifyOnly {
-		source = &written{source, endless}
+	work, err := load.New(w.j, w.config)
+	if err != nil {
+		return nil, err
 	}
-	return source, err
+	if w.j.VerifyOnly {
+		return &written{work, endless}, nil
+	}
+	return work, nil
 }
 
 // readBack reads all that was written, as quickly as it goes. A source made anew
