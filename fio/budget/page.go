@@ -114,7 +114,7 @@ func (p page) sum(m metric, filter map[string]string) (total histogram, err erro
 			series[key] = h
 			order = append(order, key)
 		}
-		if name := s.labels["model_name"]; name != "" && !slices.Contains(models, name) {
+		if name := s.labels["model_name"]; name != "" && len(models) < modelsListed && !slices.Contains(models, name) {
 			models = append(models, name)
 		}
 		if err := h.take(part, s); err != nil {
@@ -150,6 +150,9 @@ func (h *histogram) take(part string, s sample) error {
 		upper, err := strconv.ParseFloat(s.labels["le"], 64)
 		if err != nil || math.IsNaN(upper) {
 			return fmt.Errorf("a bucket with the bound %.20q", s.labels["le"])
+		}
+		if len(h.buckets) == bucketsMax {
+			return fmt.Errorf("a series of more than %d buckets", bucketsMax)
 		}
 		h.buckets = append(h.buckets, bucket{upper, s.value})
 	}

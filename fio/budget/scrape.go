@@ -16,7 +16,9 @@ const (
 	pageBytesMax  = 32 << 20
 	scrapeTime    = 10 * time.Second
 	intervalMax   = time.Hour
-	listedMetrics = 12 // of an error's list
+	bucketsMax    = 256 // of one series; engines have some twenty
+	listedMetrics = 12  // of an error's list
+	modelsListed  = 12
 )
 
 // errScrape: a page of metrics does not tell the time of a token.
