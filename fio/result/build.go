@@ -11,7 +11,13 @@ func (r *Run) NowNS() int64 { return time.Since(r.start).Nanoseconds() }
 
 // Document is the result at a time of the run's clock. Workers that still run
 // count as ending now.
-func (r *Run) Document(nowNS int64) *Document {
+func (r *Run) Document(nowNS int64) *Document { return r.document(nowNS, false) }
+
+// Full is the document with percentiles and bins of all latencies, whatever the jobs
+// want: what a picture needs.
+func (r *Run) Full(nowNS int64) *Document { return r.document(nowNS, true) }
+
+func (r *Run) document(nowNS int64, full bool) *Document {
 	r.mu.Lock()
 	entries, extra := r.entries(), r.extra
 	facts, disks := r.observed.now(nowNS)
@@ -22,6 +28,9 @@ func (r *Run) Document(nowNS int64) *Document {
 		Time: now.Format(time.ANSIC), GlobalOptions: r.config.GlobalOptions, Jobs: []Job{}, DiskUtil: disks, Spillway: &extra}
 	for _, recorders := range entries {
 		m := mergeRecorders(recorders, nowNS)
+		if full {
+			m.config.Slat, m.config.Clat, m.config.Lat = true, true, true
+		}
 		job := m.job()
 		job.Elapsed = (nowNS + 999_999_999) / 1e9
 		d.Jobs = append(d.Jobs, job)

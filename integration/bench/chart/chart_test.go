@@ -111,26 +111,3 @@ func TestMarks(t *testing.T) {
 		t.Errorf("%d points, want 12: those above 0", got)
 	}
 }
-
-func TestScale(t *testing.T) {
-	s := newScale([]float64{0.3, 3, 0, math.Inf(1)}, 2, 100, 500)
-	if s.low != 0.25 || s.high != 4 {
-		t.Fatalf("%v..%v, want 0.25..4", s.low, s.high)
-	}
-	for v, want := range map[float64]float64{0.25: 100, 1: 300, 4: 500, 0.01: 100, 99: 500} {
-		if got := s.at(v); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%v lies at %v, want %v", v, got, want)
-		}
-	}
-	if got := s.ticks(2); len(got) != 5 {
-		t.Errorf("ticks %v", got)
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{0.25: "0.25", 1: "1", 1000: "1k", 1.5e6: "1.5M", 2e9: "2G"} {
-		if got := number(v); got != want {
-			t.Errorf("%v is %q, want %q", v, got, want)
-		}
-	}
-}

@@ -1,6 +1,9 @@
 package chart
 
-import "github.com/spillway-kv/spillway/integration/bench/spread"
+import (
+	"github.com/spillway-kv/spillway/fio/chart"
+	"github.com/spillway-kv/spillway/integration/bench/spread"
+)
 
 // Ratio is one row: a ratio with its spread, and, where they exist, the spread
 // of the reference against itself and the bar.
@@ -30,34 +33,34 @@ func Ratios(title string, rows []Ratio) []byte {
 			values = append(values, r.Bar.Limit)
 		}
 	}
-	x := newScale(values, 2, left, width-20)
+	x := chart.Log(values, 2, left, width-20)
 	bottom := top + rowHeight*float64(len(rows))
-	var c canvas
-	c.text(14, 24, "start", bold, title)
-	c.text(14, 42, "start", small, "dot: median, line: middle 80 %, grey: reference against itself, tick: bar; green met, amber within noise, red missed, blue no bar")
-	for _, v := range x.ticks(2) {
-		c.line(x.at(v), top-6, x.at(v), bottom, gray)
-		c.text(x.at(v), bottom+16, "middle", small, number(v))
+	var c chart.Canvas
+	c.Text(14, 24, "start", bold, title)
+	c.Text(14, 42, "start", small, "dot: median, line: middle 80 %, grey: reference against itself, tick: bar; green met, amber within noise, red missed, blue no bar")
+	for _, v := range x.Ticks() {
+		c.Line(x.At(v), top-6, x.At(v), bottom, gray)
+		c.Text(x.At(v), bottom+16, "middle", small, chart.Number(v))
 	}
-	c.line(x.at(1), top-6, x.at(1), bottom, `stroke="#808080"`)
+	c.Line(x.At(1), top-6, x.At(1), bottom, `stroke="#808080"`)
 	for i, r := range rows {
 		y := top + rowHeight*(float64(i)+0.5)
 		colour := colours[r.Verdict]
 		if colour == "" {
 			colour = "#2a5db0"
 		}
-		c.text(left-12, y+4, "end", dark, r.Label)
+		c.Text(left-12, y+4, "end", dark, r.Label)
 		if r.Ratio.Median <= 0 {
 			continue
 		}
 		if r.Self != nil {
-			c.rect(x.at(r.Self.Low), y-5, max(x.at(r.Self.High)-x.at(r.Self.Low), 1), 10, `fill="#dddddd"`)
+			c.Rect(x.At(r.Self.Low), y-5, max(x.At(r.Self.High)-x.At(r.Self.Low), 1), 10, `fill="#dddddd"`)
 		}
-		c.line(x.at(r.Ratio.Low), y, x.at(r.Ratio.High), y, `stroke-width="2" stroke="`+colour+`"`)
-		c.dot(x.at(r.Ratio.Median), y, `fill="`+colour+`"`)
+		c.Line(x.At(r.Ratio.Low), y, x.At(r.Ratio.High), y, `stroke-width="2" stroke="`+colour+`"`)
+		c.Dot(x.At(r.Ratio.Median), y, `fill="`+colour+`"`)
 		if r.Bar != nil {
-			c.line(x.at(r.Bar.Limit), y-7, x.at(r.Bar.Limit), y+7, `stroke-width="2" stroke="#202020"`)
+			c.Line(x.At(r.Bar.Limit), y-7, x.At(r.Bar.Limit), y+7, `stroke-width="2" stroke="#202020"`)
 		}
 	}
-	return c.picture(width, bottom+30)
+	return picture(&c, width, bottom+30)
 }
