@@ -80,7 +80,7 @@ func lineLegend(lines []line) (all []legend) {
 
 // distributionFigure shows how many I/Os took how long.
 func distributionFigure(lines []line, budgetNS int64) figure {
-	return both("How long I/Os took", "Each step is the share of I/Os that took about so long. The axis is logarithmic: right of a mark is slower than it looks.",
+	return both("How long I/Os took", "Each step is the share of I/Os that took about so long. The axis is logarithmic; what lies beyond 1 in 2000 on either side is left to the next picture.",
 		lineLegend(lines), func(s size) template.HTML { return drawDistribution(lines, budgetNS, s) })
 }
 
@@ -89,7 +89,6 @@ func drawDistribution(lines []line, budgetNS int64, s size) template.HTML {
 	var values, shares []float64
 	description := ""
 	for _, l := range lines {
-		// Beyond 1 in 1000 on both sides lies what the picture of the tail shows.
 		values = append(values, quantile(l.latency, 0.0005), min(quantile(l.latency, 0.9995)*1.1, float64(*l.latency.Max)))
 		for _, share := range bars(l.latency.Bins, l.latency.N) {
 			shares = append(shares, share*100)
@@ -172,7 +171,7 @@ func drawTail(lines []line, budgetNS int64, s size) template.HTML {
 // percentileName of 1 in rarity: P90, P99, P99.9.
 func percentileName(rarity float64) string {
 	if rarity <= 1 {
-		return "P0"
+		return "fastest"
 	}
 	return "P" + fmt.Sprint(math.Round((100-100/rarity)*1e6)/1e6)
 }

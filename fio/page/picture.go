@@ -72,7 +72,7 @@ func (p plot) budgetAcross(y chart.Scale, budgetNS int64) {
 	}
 	at := y.At(float64(budgetNS))
 	p.Line(left, at, p.end(), at, `class="budget"`)
-	p.Text(p.end(), at-5, "end", `class="budgetText"`, "budget "+latency(float64(budgetNS)))
+	p.Text(left+6, at-5, "start", `class="budgetText"`, "budget "+latency(float64(budgetNS)))
 }
 
 // latencyTicks are round latencies within a logarithmic scale, at most so many.

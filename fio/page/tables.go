@@ -68,9 +68,15 @@ func apart(s *result.SpillwayStats) string {
 	return strings.Join(parts, ", ")
 }
 
-// tiles are the few numbers on top.
+// tiles are the few numbers on top. Groups run one after the other, so rates of
+// several make no sum.
 func tiles(d *result.Document) (all []fact) {
 	var iops, bytes float64
+	for i := range d.Jobs {
+		if d.Jobs[i].GroupID != d.Jobs[0].GroupID {
+			return nil
+		}
+	}
 	for _, j := range d.Jobs {
 		for _, s := range []*result.Stats{j.Read, j.Write, j.Trim} {
 			if s != nil {

@@ -10,8 +10,11 @@ import (
 	"github.com/spillway-kv/spillway/units"
 )
 
-// latency writes nanoseconds with three digits: 850 ns, 79.2 µs, 3.85 ms, 12.4 s.
+// latency writes nanoseconds with three digits: 0, 850 ns, 79.2 µs, 3.85 ms, 12.4 s.
 func latency(ns float64) string {
+	if ns == 0 {
+		return "0"
+	}
 	unit, name := 1.0, "ns"
 	for _, larger := range []struct {
 		ns   float64
