@@ -34,6 +34,7 @@ func specs() []spec {
 		{"resident", "Resident memory per indexed block", (*bench).runResident},
 		{"socket", "Reads through the daemon's socket, against the same store in process", (*bench).runSocket},
 		{"null", "Cost of an operation without a drive", (*bench).runNull},
+		{"raw", "`spillway fio` on raw media, against fio itself", (*bench).runRaw},
 		{"replay", "Replay of a conversation trace", (*bench).runReplay},
 	}
 }

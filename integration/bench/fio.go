@@ -42,11 +42,12 @@ func plain(dir string, sizeBytes int64) (path string, err error) {
 // 2.35). With io_uring its buffers and its file are registered too.
 const fioMemory = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
 
-// fioRun is one run of fio.
+// fioRun is one run of fio, or of what takes fio's options and prints its JSON.
 type fioRun struct {
+	command    []string // of the one that runs; fio if empty
 	file       string
 	sizeBytes  int64
-	engine     string // psync: one thread per call at once; io_uring: one queue
+	engine     string // psync: one thread per call at once; io_uring: one queue; null of spillway fio
 	rw         string // randread, randwrite, randrw with 70 % reads
 	blockBytes int
 	depth      int
@@ -56,13 +57,20 @@ type fioRun struct {
 }
 
 func (f *fioRun) args() []string {
-	args := []string{"--name=bench", "--filename=" + f.file, fmt.Sprintf("--size=%d", f.sizeBytes), fmt.Sprintf("--bs=%d", f.blockBytes),
-		"--rw=" + f.rw, "--rwmixread=70", "--direct=1", "--ioengine=" + f.engine, "--thread", "--group_reporting", "--randrepeat=0", fmt.Sprintf("--randseed=%d", f.seed), "--norandommap",
-		"--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99:99.9", "--output-format=json"}
-	if f.engine == "psync" {
+	args := []string{"--name=bench"}
+	if f.file != "" {
+		args = append(args, "--filename="+f.file, "--direct=1")
+	}
+	args = append(args, fmt.Sprintf("--size=%d", f.sizeBytes), fmt.Sprintf("--bs=%d", f.blockBytes),
+		"--rw="+f.rw, "--rwmixread=70", "--ioengine="+f.engine, "--thread", "--group_reporting", "--randrepeat=0", fmt.Sprintf("--randseed=%d", f.seed), "--norandommap",
+		"--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99:99.9", "--output-format=json")
+	switch f.engine {
+	case "psync":
 		args = append(args, fmt.Sprintf("--numjobs=%d", f.depth))
-	} else {
+	case "io_uring":
 		args = append(args, fmt.Sprintf("--iodepth=%d", f.depth), "--fixedbufs=1", "--registerfiles=1")
+	default:
+		args = append(args, fmt.Sprintf("--iodepth=%d", f.depth))
 	}
 	if f.operations > 0 {
 		return append(args, fmt.Sprintf("--number_ios=%d", f.operations))
@@ -83,12 +91,16 @@ type fioSide struct {
 // operation costs.
 func (f *fioRun) run(ctx context.Context, startup float64) (s work.Sample, err error) {
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "fio", f.args()...)
+	command := f.command
+	if len(command) == 0 {
+		command = []string{"fio"}
+	}
+	cmd := exec.CommandContext(ctx, command[0], append(command[1:len(command):len(command)], f.args()...)...)
 	cmd.Stderr = &stderr
 	cmd.Env = append(os.Environ(), fioMemory)
 	out, err := cmd.Output()
 	if err != nil {
-		return s, fmt.Errorf("fio: %w: %s", err, stderr.String())
+		return s, fmt.Errorf("%v: %w: %s", cmd, err, stderr.String())
 	}
 	s, err = parseFio(out)
 	if err != nil {
