@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/spillway-kv/spillway/tiering/model"
+	"github.com/spillway-kv/spillway/tiering/trace"
 )
 
 // draft is a job while its options are read.
@@ -20,6 +23,9 @@ type draft struct {
 	newGroup   bool
 	waitFor    string
 	steadySaid bool
+	sizesSaid  bool
+	chatSaid   bool
+	precision  model.Precision
 	invalidate bool
 }
 
@@ -56,7 +62,7 @@ func newDraft() *draft {
 	d.mode = mode{reads: true}
 	d.Distribution.Center = -1
 	d.SteadyState = Steady{Criterion: SteadyIOPSSlope, Limit: 0.01, Percent: true, Interval: time.Second}
-	d.Chat = Chat{BlockTokens: 64, Turns: 5, SystemPrompts: 4, SystemTokens: 1024, UserTokens: 256, AnswerTokens: 256, Think: 10 * time.Second}
+	d.Chat.Think = 1
 	return d
 }
 
@@ -67,6 +73,9 @@ func (d *draft) finish() (notes []string, err error) {
 	d.Engine = d.target.engine
 	if d.target.fixed {
 		d.Backend = d.target.backend
+	}
+	if err := d.finishModel(); err != nil {
+		return nil, err
 	}
 	d.finishBlocks()
 	for _, check := range []func(*draft) error{checkTarget, checkPattern, checkTime, checkRate, checkLoad, checkProof} {
@@ -85,6 +94,41 @@ func (d *draft) finish() (notes []string, err error) {
 		d.RefillBuffers = true
 	}
 	return notes, nil
+}
+
+// The tokens of a block unless block_tokens says else: for KV of a model, and what an
+// id of the Mooncake traces covers.
+const (
+	modelTokensDefault = 64
+	traceTokensDefault = trace.TokensPerBlock
+)
+
+// finishModel gives blocks the size that the model's KV has.
+func (d *draft) finishModel() error {
+	if d.BlockTokens == 0 {
+		d.BlockTokens = traceTokensDefault
+		if d.Model != "" {
+			d.BlockTokens = modelTokensDefault
+		}
+	}
+	switch {
+	case d.Model == "" && d.precision != model.Unset:
+		return errors.New("kv_precision needs kv_model")
+	case d.Model == "":
+		return nil
+	case d.sizesSaid:
+		return errors.New("kv_model sets the block size: leave out bs, bsrange and bssplit")
+	}
+	m, err := model.Find(d.Model)
+	if err != nil {
+		return fmt.Errorf("kv_model: %w", err)
+	}
+	size := m.BlockBytes(d.BlockTokens, d.precision)
+	if size > blockBytesMax {
+		return fmt.Errorf("a block of %d tokens of %s has %d bytes, more than %d: use fewer block_tokens", d.BlockTokens, d.Model, size, int64(blockBytesMax))
+	}
+	d.sizes = [2]int64{size, size}
+	return nil
 }
 
 // finishBlocks: bssplit rules over bsrange, and that over bs, whatever their order.
@@ -174,10 +218,14 @@ func checkLoad(d *draft) error {
 	switch {
 	case d.Trace != "" && d.Chat.Sessions > 0:
 		return errors.New("trace and chat exclude each other")
-	case d.Chat.Sessions > 0 && d.Chat.Model == "":
-		return errors.New("chat needs chat_model=NAME: it sets the size of a block")
+	case d.Chat.Sessions == 0 && (d.Chat.PerSecond > 0 || d.chatSaid):
+		return errors.New("chat_kind, chat_rate and chat_think need chat=N")
+	case d.Chat.Sessions > 0 && d.Runtime == 0 && d.NumberIOs == 0 && d.IOSize == Amount{}:
+		return errors.New("a chat has no end: set runtime, number_ios or io_size")
+	case d.Trace != "" && traceTokensDefault%d.BlockTokens != 0:
+		return fmt.Errorf("block_tokens=%d does not divide the %d tokens of a trace's id", d.BlockTokens, traceTokensDefault)
 	case (d.Trace != "" || d.Chat.Sessions > 0) && d.RateBytes[Read]+d.RateIOPS[Read]+d.RateBytes[Write]+d.RateIOPS[Write] > 0:
-		return errors.New("a trace and a chat have their own arrivals: neither takes rate or rate_iops; use trace_speed or chat_think")
+		return errors.New("a trace and a chat have their own arrivals: neither takes rate or rate_iops; use trace_speed or chat_rate")
 	}
 	return nil
 }

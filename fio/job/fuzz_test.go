@@ -17,7 +17,7 @@ func FuzzFile(f *testing.F) {
 		"[a]\nrw=randrw\nrandom_distribution=zoned:60/10:40/90\npercentile_list=99.9:50\n",
 		"[a]\nrw=randread\nrandom_distribution=pareto:.3:1\nstartdelay=1-500ms\n",
 		"[a]\nsteadystate=bw_slope:0.3%\nss_dur=1m\nruntime=1h\ntime_based\n",
-		"[a]\nioengine=pool\nsocket=/s\nchat=4\nchat_model=${X}\n[b]\nwait_for=a\n",
+		"[a]\nioengine=pool\nsocket=/s\nchat=4\nkv_model=${X}\n[b]\nwait_for=a\n",
 		"[a]\nioengine=store\ndirectory=/d\\:e\ncapacity=0x10\nverify=xxhash\ncontinue_on_error=verify\n",
 		"include x\n[a", "[a]\ninclude self\n", "[a]\nbs=1.5GiB # c\n", "[]", "[a]\n=\n", "[a]\nbs=${}\n", "[a]\nsize=1%\noffset=99%\n",
 	} {
@@ -54,7 +54,7 @@ func FuzzFile(f *testing.F) {
 func checkPromises(t *testing.T, j *Job, index int) {
 	t.Helper()
 	good := j.Index == index && j.NumJobs >= 1 && j.IODepth >= 1 && j.SequentialRun >= 1 && j.ThinkBlocks >= 1 && j.Namespaces >= 1 &&
-		(j.Reads || j.Writes) && j.WaitFor < index && j.ReadPercent >= 0 && j.ReadPercent <= 100 && len(j.Percentiles) > 0 &&
+		j.BlockTokens >= 1 && (j.Reads || j.Writes) && j.WaitFor < index && j.ReadPercent >= 0 && j.ReadPercent <= 100 && len(j.Percentiles) > 0 &&
 		j.StartDelay[0] <= j.StartDelay[1] && (!j.TimeBased || j.Runtime > 0)
 	for _, b := range j.Blocks {
 		sum := 0.0

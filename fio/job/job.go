@@ -6,7 +6,11 @@
 // know (does the file exist, is it large enough) is left to the target.
 package job
 
-import "time"
+import (
+	"time"
+
+	"github.com/spillway-kv/spillway/tiering/trace"
+)
 
 // Index of arrays with one entry for reads and one for writes.
 const (
@@ -148,19 +152,12 @@ func (c Criterion) String() string { return criterionNames[c] }
 // Setting is one option as it was written. Value is empty for a flag without one.
 type Setting struct{ Name, Value string }
 
-// Chat is the load of many conversations; package load makes it. A session sends
-// turn after turn; each turn's prompt is all that was said before and the new
-// question, so its chain of blocks grows. Lengths are means.
+// Chat is the load of conversations that go on turn by turn; package load makes it.
 type Chat struct {
-	Sessions      int    // at a time, all workers together; 0: no chat
-	Model         string // whose KV the blocks hold; it sets the block size
-	BlockTokens   int    // tokens of a block
-	Turns         int    // of a session, then another one begins in its place
-	SystemPrompts int    // how many there are; each session begins with one of them
-	SystemTokens  int
-	UserTokens    int           // of a question
-	AnswerTokens  int           // of an answer
-	Think         time.Duration // between an answer and the next question
+	Sessions  int // that are live at a time, all workers together; 0: no chat
+	Kind      trace.Kind
+	PerSecond float64 // of sessions that begin; 0: one begins when another ends
+	Think     float64 // scales the pauses between turns, 155 s in the median at 1; 0: none
 }
 
 // Job is one job: numjobs equal workers. Zero means off where nothing else is said.
@@ -224,9 +221,13 @@ type Job struct {
 	ThinkTime   time.Duration
 	ThinkBlocks int64 // operations between two of them, at least 1
 
+	// What blocks hold. A Model has set Blocks.
+	Model       string // of tiering/model; empty: none
+	BlockTokens int    // of a block, at least 1
+
 	// Traces and chats replace the pattern.
 	Trace       string  // a file
-	TraceFormat string  // mooncake or mlperf
+	TraceFormat string  // mooncake, azure or mlperf
 	TraceSpeed  float64 // 1: real time; 2: twice as fast; 0: no waiting
 	Chat        Chat
 

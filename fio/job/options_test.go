@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/tiering/trace"
 )
 
 // optionCase is one option with a value, and what becomes of it.
@@ -55,15 +56,8 @@ func steadyCase(criterion job.Criterion, limit float64, percent bool) job.Steady
 	return job.Steady{Criterion: criterion, Limit: limit, Percent: percent, Duration: 10 * time.Second, Interval: time.Second}
 }
 
-// chatOf is the default with a change.
-func chatOf(change func(*job.Chat)) job.Chat {
-	c := job.Chat{Sessions: 8, Model: "m", BlockTokens: 64, Turns: 5, SystemPrompts: 4, SystemTokens: 1024, UserTokens: 256, AnswerTokens: 256, Think: 10 * time.Second}
-	change(&c)
-	return c
-}
-
 const (
-	inChat   = "chat=8\nchat_model=m"
+	inChat   = "chat=8\nruntime=1"
 	steadily = "steadystate_duration=10"
 	sec      = time.Second
 )
@@ -118,9 +112,11 @@ var optionCases = []optionCase{
 
 	{"socket", "/s", "ioengine=pool", func(j *job.Job) any { return j.Socket }, "/s", ""}, {"capacity", "2g", "ioengine=store\ndirectory=/d", func(j *job.Job) any { return j.Capacity }, int64(2 << 30), ""}, {"namespaces", "3", "", func(j *job.Job) any { return j.Namespaces }, 3, ""},
 	{"trace", "t.jsonl", "", func(j *job.Job) any { return j.Trace }, "t.jsonl", ""}, {"trace_format", "mlperf", "", func(j *job.Job) any { return j.TraceFormat }, "mlperf", ""}, {"trace_speed", "2.5", "", func(j *job.Job) any { return j.TraceSpeed }, 2.5, ""},
-	{"chat", "8", "chat_model=m", chat, chatOf(func(*job.Chat) {}), ""}, {"chat_model", "x", inChat, chat, chatOf(func(*job.Chat) {}), ""}, {"chat_block_tokens", "16", inChat, chat, chatOf(func(c *job.Chat) { c.BlockTokens = 16 }), ""},
-	{"chat_turns", "9", inChat, chat, chatOf(func(c *job.Chat) { c.Turns = 9 }), ""}, {"chat_system_prompts", "1", inChat, chat, chatOf(func(c *job.Chat) { c.SystemPrompts = 1 }), ""}, {"chat_system_tokens", "2k", inChat, chat, chatOf(func(c *job.Chat) { c.SystemTokens = 2048 }), ""},
-	{"chat_user_tokens", "5", inChat, chat, chatOf(func(c *job.Chat) { c.UserTokens = 5 }), ""}, {"chat_answer_tokens", "6", inChat, chat, chatOf(func(c *job.Chat) { c.AnswerTokens = 6 }), ""}, {"chat_think", "3", inChat, chat, chatOf(func(c *job.Chat) { c.Think = 3 * sec }), ""},
+	{"trace_format", "azure", "", func(j *job.Job) any { return j.TraceFormat }, "azure", ""},
+	{"kv_model", "Llama-3.1-8B", "", read, even(64 * 131072), ""}, {"kv_precision", "fp8", "kv_model=llama-3.1-8b", read, even(64 * 65536), ""}, {"block_tokens", "16", "kv_model=llama-3.1-8b", write, even(16 * 131072), ""},
+	{"block_tokens", "128", "", func(j *job.Job) any { return j.BlockTokens }, 128, ""}, {"trace_speed", "0", "", func(j *job.Job) any { return j.BlockTokens }, 512, ""},
+	{"chat", "8", inChat, chat, job.Chat{Sessions: 8, Think: 1}, ""}, {"chat_kind", "toolagent", inChat, chat, job.Chat{Sessions: 8, Think: 1, Kind: trace.ToolAgent}, ""},
+	{"chat_rate", "2.5", inChat, chat, job.Chat{Sessions: 8, Think: 1, PerSecond: 2.5}, ""}, {"chat_think", "0.1", inChat, chat, job.Chat{Sessions: 8, Think: 0.1}, ""},
 
 	{"verify", "0", "", proof, job.CheckNone, ""}, {"verify", "crc32c", "", proof, job.CheckCRC32C, ""}, {"verify", "sha256", "", proof, job.CheckSHA256, ""}, {"verify", "xxhash", "", proof, job.CheckXXHash, ""}, {"verify", "pattern", "", proof, job.CheckPattern, ""},
 	{"verify", "crc32c", "", func(j *job.Job) any { return j.RefillBuffers }, true, ""},

@@ -42,14 +42,14 @@ var patternOptions = []Option{
 		}},
 	{Name: "bs", Aliases: []string{"blocksize"}, Group: "Pattern", Form: "SIZE[,SIZE]", Default: "4096",
 		Help: "Block size, of reads and of writes; a third value, for trims, is ignored.",
-		set:  pairTo(func(d *draft) *[2]int64 { return &d.sizes }, 1, blockBytesMax)},
+		set:  sizesTo(pairTo(func(d *draft) *[2]int64 { return &d.sizes }, 1, blockBytesMax))},
 	{Name: "bsrange", Aliases: []string{"blocksize_range"}, Group: "Pattern", Form: "MIN-MAX[,MIN-MAX]",
 		Help: "Block sizes drawn evenly between two, in steps of the smaller one; rules over bs.",
-		set:  setRanges},
+		set:  sizesTo(setRanges)},
 	{Name: "bssplit", Group: "Pattern", Form: "SIZE/PERCENT:SIZE/PERCENT...[,...]",
 		Help:    "Block sizes by their shares; those without a share divide what is left. Rules over bsrange and bs.",
 		Differs: "The shares must sum to 100; fio gives a rest to the last size.",
-		set:     setSplits},
+		set:     sizesTo(setSplits)},
 	{Name: "ba", Aliases: []string{"blockalign"}, Group: "Pattern", Form: "SIZE[,SIZE]", Default: "the smallest block size",
 		Help: "Random offsets are multiples of this. Turns norandommap on.",
 		set:  pairTo(func(d *draft) *[2]int64 { return &d.aligns }, 1, blockBytesMax)},
@@ -87,6 +87,14 @@ var patternOptions = []Option{
 	{Name: "refill_buffers", Group: "Pattern", Form: "0|1", flag: true, Default: "0",
 		Help: "New payload for every write; verify turns it on.",
 		set:  flagTo(func(d *draft) *bool { return &d.RefillBuffers })},
+}
+
+// sizesTo notes that block sizes were given.
+func sizesTo(set func(*draft, string) error) func(*draft, string) error {
+	return func(d *draft, text string) error {
+		d.sizesSaid = true
+		return set(d, text)
+	}
 }
 
 func setMode(d *draft, text string) error {

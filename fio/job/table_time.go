@@ -1,7 +1,6 @@
 package job
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -56,61 +55,4 @@ var rateOptions = []Option{
 	{Name: "rate_process", Group: "Rate", Form: listOf(processWords), Default: "linear",
 		Help: "Whether the operations of a rate come evenly, or at random as many independent users send them.",
 		set:  wordTo(func(d *draft) *bool { return &d.Poisson }, processWords)},
-}
-
-var formatOfTrace = []word[string]{{"mooncake", "mooncake"}, {"mlperf", "mlperf"}}
-
-// kvOptions are what KV blocks need and fio has not.
-var kvOptions = []Option{
-	{Name: "socket", Group: "KV blocks", Ours: true, Form: "PATH", Default: "where clients look",
-		Help: "Socket of the daemon that ioengine=pool talks to.",
-		set:  textTo(func(d *draft) *string { return &d.Socket })},
-	{Name: "capacity", Group: "KV blocks", Ours: true, Form: "SIZE",
-		Help: "Bytes of a store that has to be made.",
-		set:  longTo(func(d *draft) *int64 { return &d.Capacity }, 1)},
-	{Name: "namespaces", Group: "KV blocks", Ours: true, Form: "N", Default: "1",
-		Help: "How many namespaces of store or pool the load is spread over.",
-		set:  countTo(func(d *draft) *int { return &d.Namespaces }, 1, 4096)},
-	{Name: "trace", Group: "KV blocks", Ours: true, Form: "FILE",
-		Help: "Replay the requests of a trace in place of a pattern: load the longest prefix present, put the rest.",
-		set:  textTo(func(d *draft) *string { return &d.Trace })},
-	{Name: "trace_format", Group: "KV blocks", Ours: true, Form: listOf(formatOfTrace), Default: "mooncake",
-		Help: "Mooncake's JSON lines, or the I/O trace of MLPerf's KV-cache benchmark as CSV.",
-		set:  wordTo(func(d *draft) *string { return &d.TraceFormat }, formatOfTrace)},
-	{Name: "trace_speed", Group: "KV blocks", Ours: true, Form: "N", Default: "1",
-		Help: "The trace's rhythm, N times as fast; 0 waits for nothing.",
-		set: into(func(d *draft) *float64 { return &d.TraceSpeed }, func(text string) (float64, error) {
-			speed, err := decimal(text)
-			if err == nil && (speed < 0 || speed > 1e6) {
-				err = fmt.Errorf("%q is outside 0 to 1000000", text)
-			}
-			return speed, err
-		})},
-	{Name: "chat", Group: "KV blocks", Ours: true, Form: "N", Default: "0, no chat",
-		Help: "Conversations at a time, in place of a pattern: each turn loads what was said before and puts what is new.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.Sessions }, 0, 1<<20)},
-	{Name: "chat_model", Group: "KV blocks", Ours: true, Form: "NAME",
-		Help: "The model whose KV the blocks hold, which sets their size.",
-		set:  textTo(func(d *draft) *string { return &d.Chat.Model })},
-	{Name: "chat_block_tokens", Group: "KV blocks", Ours: true, Form: "N", Default: "64",
-		Help: "Tokens of a block.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.BlockTokens }, 1, 1<<16)},
-	{Name: "chat_turns", Group: "KV blocks", Ours: true, Form: "N", Default: "5",
-		Help: "Turns of a conversation, on average; then another one begins.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.Turns }, 1, 10_000)},
-	{Name: "chat_system_prompts", Group: "KV blocks", Ours: true, Form: "N", Default: "4",
-		Help: "How many system prompts there are; every conversation begins with one of them.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.SystemPrompts }, 1, 1<<20)},
-	{Name: "chat_system_tokens", Group: "KV blocks", Ours: true, Form: "N", Default: "1024",
-		Help: "Tokens of a system prompt.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.SystemTokens }, 0, 1<<24)},
-	{Name: "chat_user_tokens", Group: "KV blocks", Ours: true, Form: "N", Default: "256",
-		Help: "Tokens of a question, on average.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.UserTokens }, 1, 1<<24)},
-	{Name: "chat_answer_tokens", Group: "KV blocks", Ours: true, Form: "N", Default: "256",
-		Help: "Tokens of an answer, on average.",
-		set:  countTo(func(d *draft) *int { return &d.Chat.AnswerTokens }, 0, 1<<24)},
-	{Name: "chat_think", Group: "KV blocks", Ours: true, Form: "TIME", Unit: "seconds", Default: "10s",
-		Help: "Time between an answer and the next question, on average.",
-		set:  timeTo(func(d *draft) *time.Duration { return &d.Chat.Think }, time.Second)},
 }
