@@ -118,7 +118,7 @@ func TestChatArrivals(t *testing.T) {
 
 // TestChatWorkers: workers share the system prompts and nothing else.
 func TestChatWorkers(t *testing.T) {
-	j := &job.Job{Chat: job.Chat{Sessions: 8}, RandRepeat: true, NumberIOs: 3000}
+	j := &job.Job{Chat: job.Chat{Sessions: 8, Think: 1}, RandRepeat: true, NumberIOs: 3000}
 	blocks := func(worker int) map[uint64]bool {
 		w, err := New(j, Config{Worker: worker, Workers: 2, BlockBytes: 1, TokensPerBlock: 512})
 		if err != nil {

@@ -21,13 +21,11 @@ type Config struct {
 	Fresh uint64
 
 	// BlockBytes and TokensPerBlock are the size of a block, of traces and chats.
-	// Defaults: the job's smallest read, TraceTokens.
+	// Defaults: the job's smallest read, its BlockTokens or else TraceTokens.
 	BlockBytes, TokensPerBlock int
 	// TraceTokens is how many tokens an id of a trace covers. Default 512.
 	TraceTokens int
-	// Think scales the think time of chats as in ChatConfig; 0 means 1, negative
-	// none. PrefillNS and DecodeNS are the times of computing, as in ChainConfig.
-	Think               float64
+	// PrefillNS and DecodeNS are the times of computing, as in ChainConfig.
 	PrefillNS, DecodeNS float64
 	// OnLoad is told of each request's load, on the worker's goroutine.
 	OnLoad func(l *Load)
@@ -103,16 +101,13 @@ func (c Config) withDefaults(j *job.Job) Config {
 		c.TraceTokens = trace.TokensPerBlock
 	}
 	if c.TokensPerBlock == 0 {
+		c.TokensPerBlock = j.BlockTokens
+	}
+	if c.TokensPerBlock == 0 {
 		c.TokensPerBlock = c.TraceTokens
 	}
 	if c.BlockBytes == 0 {
 		c.BlockBytes = int(j.Blocks[job.Read].MinBytes)
-	}
-	switch {
-	case c.Think == 0:
-		c.Think = 1
-	case c.Think < 0:
-		c.Think = 0
 	}
 	return c
 }
@@ -139,10 +134,11 @@ func (w *Work) namespace(j *job.Job, c Config, count, i int) (Source, error) {
 	case j.Chat.Sessions > 0:
 		return w.newChains(NewChat(ChatConfig{
 			Shape: trace.Config{
-				Seed: seed, TokensPerBlock: c.TokensPerBlock, FirstID: uint64(part.Index+1) << 40,
+				Seed: seed, Kind: j.Chat.Kind, TokensPerBlock: c.TokensPerBlock, FirstID: uint64(part.Index+1) << 40,
 			},
-			Sessions: int(partOf(int64(j.Chat.Sessions), part.Of, part.Index)),
-			Think:    c.Think,
+			Sessions:  int(partOf(int64(j.Chat.Sessions), part.Of, part.Index)),
+			PerSecond: j.Chat.PerSecond / float64(part.Of),
+			Think:     j.Chat.Think,
 		}), c), nil
 	}
 	total := c.TotalBytes
