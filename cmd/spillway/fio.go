@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/spillway-kv/spillway/fio/budget"
+	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/result"
+)
+
+// fioCmd has the flags that fio does not have. Those of fio, and the jobs, are read
+// by package fio/job: see takeFio.
+type fioCmd struct {
+	budget.Ask
+	JSON         bool     `name:"json" help:"The same as --output-format=json; errors go to stderr as JSON."`
+	Sweep        string   `placeholder:"iodepth=LIST" help:"Run the last job at one queue depth after the other, such as iodepth=1,2,4,8, and find the knee."`
+	Precondition bool     `help:"Before the jobs bring the files of raw to steady state: write them over twice, then at random until the rate is level."`
+	AllowForeign bool     `help:"Allow a block device, a file or a store that no benchmark made. What is there may be destroyed."`
+	Report       string   `placeholder:"FILE" complete:"file" help:"Write a page with charts and the machine's facts: one HTML file that needs nothing else."`
+	Quiet        bool     `help:"Show no progress."`
+	Jobs         []string `arg:"" optional:"" name:"jobfile|--name=NAME|--option=value" complete:"file" help:"Job files, jobs and options, as in fio."`
+
+	asked *job.Run
+}
+
+// Help is shown under the flags.
+func (*fioCmd) Help() string {
+	return "Reads fio's job files and fio's command line, drives files or block devices (raw), a store, a running daemon (pool) or nothing (null), " +
+		"and prints fio's reports. Options before the first --name hold for all jobs; each --name begins a job. " +
+		"With a budget it judges P99 of block reads, from submission (in an open loop: from the intended start) to the verified answer. " +
+		"At Ctrl-C the results so far are printed and the exit code is 1. docs/fio.md has all of fio's options that are known."
+}
+
+// takeFio reads the command line of spillway fio, of which the flags of fioCmd are
+// left for the command line's parser: it does not know options that begin jobs. Other
+// commands are left as they are.
+func takeFio(app *kong.Application, args []string) (rest []string, asked *job.Run, err error) {
+	if len(args) == 0 || args[0] != "fio" {
+		return args, nil, nil
+	}
+	var own []job.Flag
+	for _, n := range app.Children {
+		if n.Name != "fio" {
+			continue
+		}
+		for _, group := range n.AllFlags(true) {
+			for _, f := range group {
+				own = append(own, job.Flag{Name: f.Name, Value: !f.IsBool()})
+			}
+		}
+	}
+	if slices.ContainsFunc(args, func(arg string) bool { return arg == "--help" || arg == "-h" }) {
+		return []string{"fio", "--help"}, nil, nil
+	}
+	asked, err = job.Parse(args[1:], own)
+	if err != nil {
+		return []string{"fio"}, nil, err
+	}
+	return append([]string{"fio"}, asked.Own...), asked, nil
+}
+
+// run is called with what takeFio has read.
+func (c *fioCmd) run(ctx context.Context, st *state) error {
+	o := c.asked.Options
+	switch {
+	case o.ParseOnly:
+		return nil
+	case o.ShowCommand:
+		_, err := fmt.Fprintln(st.stdout, c.asked.CommandLine())
+		return err
+	}
+	formats := formatsOf(o.Formats)
+	if c.JSON {
+		formats = result.Formats{JSON: true, Plus: formats.Plus}
+	}
+	w, closeOutput, err := c.output(st)
+	if err != nil {
+		return err
+	}
+	f := &fioRun{c: c, st: st, formats: formats}
+	code, err := f.conduct(ctx, w)
+	if closeErr := closeOutput(); err == nil && closeErr != nil {
+		return closeErr
+	}
+	return f.failure(exitCode(code), err)
+}
+
+// output is where the result goes.
+func (c *fioCmd) output(st *state) (w io.Writer, closeOutput func() error, err error) {
+	if c.asked.Options.Output == "" {
+		return st.stdout, func() error { return nil }, nil
+	}
+	file, err := os.Create(c.asked.Options.Output)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, file.Close, nil
+}
+
+func formatsOf(list []job.Format) (f result.Formats) {
+	for _, format := range list {
+		switch format {
+		case job.FormatNormal:
+			f.Normal = true
+		case job.FormatJSON:
+			f.JSON = true
+		case job.FormatJSONPlus:
+			f.Plus = true
+		}
+	}
+	return f
+}
+
+// jsonAsked says whether the arguments, which could not be read, ask for JSON.
+func jsonAsked(args []string) bool {
+	for i, arg := range args {
+		value, isFormat := strings.CutPrefix(arg, "--output-format")
+		if isFormat && value == "" && i+1 < len(args) {
+			value = args[i+1]
+		}
+		if arg == "--json" || isFormat && strings.Contains(value, "json") {
+			return true
+		}
+	}
+	return false
+}

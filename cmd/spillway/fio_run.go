@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spillway-kv/spillway/cmd/spillway/units"
+	"github.com/spillway-kv/spillway/fio"
+	"github.com/spillway-kv/spillway/fio/budget"
+	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/result"
+	"github.com/spillway-kv/spillway/fio/run"
+	"github.com/spillway-kv/spillway/fio/target"
+)
+
+// fioRun is one run of spillway fio.
+type fioRun struct {
+	c       *fioCmd
+	st      *state
+	formats result.Formats
+	start   time.Time
+	result  *result.Run
+	meter   meter
+	budget  *budget.Budget // nil: none is asked for
+	w       io.Writer
+}
+
+// conduct runs the jobs and writes the result to w, however they end.
+func (f *fioRun) conduct(ctx context.Context, w io.Writer) (int, error) {
+	f.start, f.w, f.meter = f.st.now(), w, newMeter(f.st)
+	f.result = result.NewRun(f.resultConfig(), f.start)
+	for _, note := range f.c.asked.Notes {
+		fmt.Fprintln(f.st.stderr, note)
+	}
+	code, err := f.result.Conduct(w, f.formats, func() error {
+		err := f.jobs(ctx)
+		f.meter.clear()
+		return err
+	})
+	return code, err
+}
+
+func (f *fioRun) resultConfig() result.Config {
+	c := result.Config{Version: "spillway-" + versionOf(f.st), ExitCode: func(err error) int { return int(explain(err).code) }}
+	for _, s := range f.c.asked.Global {
+		c.GlobalOptions = append(c.GlobalOptions, result.Option{Name: s.Name, Value: s.Value})
+	}
+	return c
+}
+
+// jobs finds the budget, runs the jobs, and judges.
+func (f *fioRun) jobs(ctx context.Context) error {
+	if err := f.findBudget(ctx); err != nil {
+		return err
+	}
+	jobs := f.c.asked.Jobs
+	set := target.NewSet(jobs, target.Options{Foreign: f.c.AllowForeign, Logger: warnings(f.st.stderr, f.c.JSON), Progress: f.preparing})
+	f.observe(jobs)
+	err := run.Run(ctx, run.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
+		StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
+	if f.budget != nil {
+		f.judge()
+	}
+	return errors.Join(err, set.Close())
+}
+
+// findBudget finds what P99 is judged against, before anything is touched.
+func (f *fioRun) findBudget(ctx context.Context) error {
+	if f.c.Ask.Empty() {
+		return nil
+	}
+	var err error
+	if f.budget, err = f.c.Resolve(ctx, budget.Machine{Monitor: f.st.gpus.monitor}); err != nil {
+		return budgetFailure(err)
+	}
+	derivation, err := json.Marshal(f.budget.Derive(nil))
+	if err != nil {
+		return err
+	}
+	f.result.Amend(func(s *result.Spillway) { s.Budget = derivation })
+	return nil
+}
+
+// observe watches the drives below the jobs' paths.
+func (f *fioRun) observe(jobs []job.Job) {
+	seen := map[string]bool{}
+	for i := range jobs {
+		paths := jobs[i].Filenames
+		if jobs[i].Directory != "" {
+			paths = []string{jobs[i].Directory}
+		}
+		for _, path := range paths {
+			if !seen[path] && exists(path) {
+				seen[path] = true
+				f.result.Observe(path)
+			}
+		}
+	}
+}
+
+// judge makes the verdict on all block reads.
+func (f *fioRun) judge() {
+	reads := f.result.Sum(result.Read, nil)
+	verdict := fio.Judge(reads.WithLate(f.budget.PerToken), f.budget.PerToken.Nanoseconds())
+	gate := result.GateOf(verdict, f.budget.Where)
+	f.result.Amend(func(s *result.Spillway) { s.Verdict = gate })
+}
+
+// failure is what the exit code of the result means for the user; err is why the
+// run did not end well, if it did not.
+func (f *fioRun) failure(code exitCode, err error) error {
+	if err != nil {
+		told := *explain(err)
+		told.code = code
+		return &told
+	}
+	d := f.result.Document(f.result.NowNS())
+	switch code {
+	case exitPass:
+		return nil
+	case exitError:
+		return &failure{code: code, message: "error: " + firstError(d), remedy: "look at the drive and at the system's log"}
+	case exitDamage:
+		return &failure{code: code, message: "damage: " + firstError(d), remedy: "look at the drive"}
+	case exitOverBudget:
+		return &failure{code: code, message: "over budget: " + d.Spillway.Verdict.Reason}
+	default:
+		return &failure{code: code, message: "cannot judge: " + d.Spillway.Verdict.Reason}
+	}
+}
+
+// firstError is what the first job with an error says.
+func firstError(d *result.Document) string {
+	for _, j := range d.Jobs {
+		if j.Spillway != nil && j.Spillway.Error != "" {
+			return "job " + j.Name + ": " + j.Spillway.Error
+		}
+	}
+	return "I/Os failed"
+}
+
+// status is called each status-interval.
+func (f *fioRun) status() {
+	if err := f.result.Tick(f.w, f.formats); err != nil {
+		fmt.Fprintln(f.st.stderr, "the status could not be written:", err)
+	}
+}
+
+// opened is called before a job begins.
+func (f *fioRun) opened(j *job.Job, facts target.Facts) {
+	for _, note := range facts.Notes {
+		if facts.Engine != job.EngineStore.String() && facts.Engine != job.EnginePool.String() {
+			f.note(j, note)
+		}
+	}
+}
+
+func (f *fioRun) note(j *job.Job, text string) {
+	if !f.c.Quiet && !f.c.JSON {
+		f.meter.clear()
+		fmt.Fprintf(f.st.stderr, "job %s: %s\n", j.Name, text)
+	}
+}
+
+// preparing shows long work before the jobs.
+func (f *fioRun) preparing(what string, done, total int64) {
+	if !f.c.Quiet {
+		f.meter.show(func(time.Time) string {
+			return fmt.Sprintf("%s: %s of %s", what, units.Bytes(done), units.Bytes(total))
+		})
+	}
+}
+
+// progress shows how far the jobs are.
+func (f *fioRun) progress(p run.Progress) {
+	if f.c.Quiet || p.Jobs == 0 {
+		return
+	}
+	f.meter.show(func(time.Time) string {
+		line := fmt.Sprintf("%d jobs, %.0f IOPS, %s/s", p.Jobs, p.OpsPerSec, units.Bytes(int64(p.BytesPerSec)))
+		if p.Jobs == 1 {
+			line = fmt.Sprintf("job %s, %.0f IOPS, %s/s", p.Job, p.OpsPerSec, units.Bytes(int64(p.BytesPerSec)))
+		}
+		if p.Share >= 0 {
+			line += fmt.Sprintf(", %.0f %%, %v left", 100*p.Share, p.Left.Round(time.Second))
+		}
+		return line
+	})
+}
