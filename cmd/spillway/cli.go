@@ -16,6 +16,7 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Serve stores to the clients of this machine over a Unix socket."`
 	Top        topCmd        `cmd:"" help:"Show what a running daemon does, again and again."`
 	Config     configCmd     `cmd:"" help:"Check or show the daemon's configuration."`
+	Fio        fioCmd        `cmd:"" help:"Measure media, a store or a daemon with fio's jobs, and judge P99 of block reads against the time of a token."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
 	Budget     budgetCmd     `cmd:"" help:"Say what a token costs on a GPU, where that comes from, and what it asks of a drive."`
 	Put        putCmd        `cmd:"" help:"Store one block."`
@@ -59,16 +60,28 @@ func run(st *state) exitCode {
 
 func parseAndRun(st *state) error {
 	helpShown := false
-	parsed, err := newParser(st, func(int) { helpShown = true }).Parse(st.args)
+	parser := newParser(st, func(int) { helpShown = true })
+	args, asked, err := takeFio(parser.Model, st.args)
+	if err != nil {
+		return st.badFio(err)
+	}
+	parsed, err := parser.Parse(args)
 	if helpShown {
 		return nil
 	}
 	if err != nil {
-		return usageError(parsed, err)
+		err = usageError(parsed, err)
+		if asked != nil {
+			return st.badFio(err)
+		}
+		return err
 	}
 	cmd, ok := parsed.Selected().Target.Addr().Interface().(command)
 	if !ok {
 		panic("command without run: " + parsed.Command())
+	}
+	if f, isFio := cmd.(*fioCmd); isFio {
+		f.asked = asked
 	}
 	ctx, stop := st.interrupt(context.Background())
 	defer stop()
@@ -99,6 +112,13 @@ func newParser(st *state, exit func(int)) *kong.Kong {
 
 // printFooter ends every help text.
 func printFooter(ctx *kong.Context) error {
+	if cmd := ctx.Selected(); cmd != nil {
+		if _, isFio := cmd.Target.Addr().Interface().(*fioCmd); isFio {
+			if err := printFioOptions(ctx.Stdout); err != nil {
+				return err
+			}
+		}
+	}
 	if cmd := ctx.Selected(); cmd != nil && slices.ContainsFunc(valuesOf(cmd), isSize) {
 		if _, err := fmt.Fprintf(ctx.Stdout, "\n%s\n", sizeRule); err != nil {
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -117,6 +118,32 @@ func formatsOf(list []job.Format) (f result.Formats) {
 	}
 	return f
 }
+
+// printFioOptions lists what may stand in job files and on the command line.
+func printFioOptions(w io.Writer) error {
+	if _, err := fmt.Fprint(w, "\nOptions of fio, of jobs and of the run; in job files without the dashes:\n\n"); err != nil {
+		return err
+	}
+	return job.WriteHelp(w)
+}
+
+// badFio tells what is wrong with the command line of fio; where that asks for JSON,
+// in a document on standard output too.
+func (st *state) badFio(err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		f = &failure{code: exitUsage, message: err.Error(), remedy: "see spillway fio --help", cause: err}
+	}
+	if !jsonAsked(st.args) {
+		return f
+	}
+	r := result.NewRun(result.Config{Version: fioVersion(st), ExitCode: func(error) int { return int(f.code) }}, st.now())
+	_, _ = r.Conduct(st.stdout, result.Formats{JSON: true}, func() error { return f }) // f itself is what to tell
+	return f
+}
+
+// fioVersion is what stands where fio has its own version.
+func fioVersion(st *state) string { return "spillway-" + versionOf(st).Version }
 
 // jsonAsked says whether the arguments, which could not be read, ask for JSON.
 func jsonAsked(args []string) bool {

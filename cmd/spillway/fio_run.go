@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
-	"github.com/spillway-kv/spillway/cmd/spillway/units"
-	"github.com/spillway-kv/spillway/fio"
 	"github.com/spillway-kv/spillway/fio/budget"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/result"
-	"github.com/spillway-kv/spillway/fio/run"
+	fiorun "github.com/spillway-kv/spillway/fio/run"
+	"github.com/spillway-kv/spillway/fio/sweep"
 	"github.com/spillway-kv/spillway/fio/target"
+	"github.com/spillway-kv/spillway/units"
 )
 
 // fioRun is one run of spillway fio.
@@ -45,7 +46,7 @@ func (f *fioRun) conduct(ctx context.Context, w io.Writer) (int, error) {
 }
 
 func (f *fioRun) resultConfig() result.Config {
-	c := result.Config{Version: "spillway-" + versionOf(f.st), ExitCode: func(err error) int { return int(explain(err).code) }}
+	c := result.Config{Version: fioVersion(f.st), ExitCode: func(err error) int { return int(explain(err).code) }}
 	for _, s := range f.c.asked.Global {
 		c.GlobalOptions = append(c.GlobalOptions, result.Option{Name: s.Name, Value: s.Value})
 	}
@@ -60,7 +61,7 @@ func (f *fioRun) jobs(ctx context.Context) error {
 	jobs := f.c.asked.Jobs
 	set := target.NewSet(jobs, target.Options{Foreign: f.c.AllowForeign, Logger: warnings(f.st.stderr, f.c.JSON), Progress: f.preparing})
 	f.observe(jobs)
-	err := run.Run(ctx, run.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
+	err := fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
 		StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
 	if f.budget != nil {
 		f.judge()
@@ -94,7 +95,7 @@ func (f *fioRun) observe(jobs []job.Job) {
 			paths = []string{jobs[i].Directory}
 		}
 		for _, path := range paths {
-			if !seen[path] && exists(path) {
+			if _, err := os.Stat(path); err == nil && !seen[path] {
 				seen[path] = true
 				f.result.Observe(path)
 			}
@@ -105,9 +106,21 @@ func (f *fioRun) observe(jobs []job.Job) {
 // judge makes the verdict on all block reads.
 func (f *fioRun) judge() {
 	reads := f.result.Sum(result.Read, nil)
-	verdict := fio.Judge(reads.WithLate(f.budget.PerToken), f.budget.PerToken.Nanoseconds())
-	gate := result.GateOf(verdict, f.budget.Where)
-	f.result.Amend(func(s *result.Spillway) { s.Verdict = gate })
+	budgetNS := f.budget.PerToken.Nanoseconds()
+	gate := result.GateOf(reads.Judge(budgetNS), f.budget.Where)
+	depth := 0
+	for i := range f.c.asked.Jobs {
+		if j := &f.c.asked.Jobs[i]; j.Reads {
+			depth = max(depth, j.IODepth*j.NumJobs)
+		}
+	}
+	estimate := sweep.Drives(f.result.Point(depth, budgetNS), budgetNS)
+	f.result.Amend(func(s *result.Spillway) {
+		s.Verdict = gate
+		if gate.P99NS != nil {
+			s.Estimate = &estimate
+		}
+	})
 }
 
 // failure is what the exit code of the result means for the user; err is why the
@@ -176,7 +189,7 @@ func (f *fioRun) preparing(what string, done, total int64) {
 }
 
 // progress shows how far the jobs are.
-func (f *fioRun) progress(p run.Progress) {
+func (f *fioRun) progress(p fiorun.Progress) {
 	if f.c.Quiet || p.Jobs == 0 {
 		return
 	}

@@ -42,7 +42,7 @@ func ReadJSON(data []byte) (*Document, error) {
 // withoutBins is a copy without them.
 func (d *Document) withoutBins() *Document {
 	lean := *d
-	lean.Jobs = nil
+	lean.Jobs = make([]Job, 0, len(d.Jobs))
 	for _, j := range d.Jobs {
 		for _, s := range []**Stats{&j.Read, &j.Write, &j.Trim, &j.Mixed} {
 			if *s != nil {

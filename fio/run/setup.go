@@ -15,7 +15,7 @@ import (
 // newWorker makes worker n of a job, with all the memory that it will use.
 func newWorker(k *crew, n int) (_ *worker, err error) {
 	j := k.job
-	w := &worker{k: k, j: j, mail: newMailbox(j.IODepth), keyed: target.EngineOf(j.Engine).Caps.Keys,
+	w := &worker{k: k, j: j, keyed: target.EngineOf(j.Engine).Caps.Keys,
 		maker: payload.Maker{Check: checkOf(j.Verify), Seed: j.RandSeed, ZeroPercent: j.CompressPercent, SamePercent: j.DedupePercent}}
 	if w.lane, err = k.target.Lane(n); err != nil {
 		return nil, err
@@ -25,11 +25,13 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 			err = errors.Join(err, w.lane.Close())
 		}
 	}()
+	w.depth = w.lane.DepthMax()
+	w.mail = newMailbox(w.depth)
 	w.config = load.Config{SpaceBytes: w.lane.SpaceBytes(), TotalBytes: totalBytes(j, w.lane.SpaceBytes()), Worker: n, Fresh: uint64(time.Now().UnixNano())}
 	if w.source, err = w.firstSource(); err != nil {
 		return nil, err
 	}
-	for i := range j.IODepth {
+	for i := range w.depth {
 		io, err := w.lane.NewIO(maxBytes(j), w.mail.put)
 		if err != nil {
 			return nil, err
@@ -38,14 +40,14 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 		payload.Noise(io.Data, j.RandSeed+uint64(n)<<32+uint64(i), j.CompressPercent)
 		w.free = append(w.free, io)
 	}
-	w.batch, w.ended, w.fills = make([]*target.IO, 0, j.IODepth), make([]*target.IO, 0, j.IODepth), make([]*target.IO, 0, j.IODepth)
+	w.batch, w.ended, w.fills = make([]*target.IO, 0, w.depth), make([]*target.IO, 0, w.depth), make([]*target.IO, 0, w.depth)
 	w.recorder = k.r.c.Result.AddWorker(w.resultConfig())
 	return w, nil
 }
 
 func (w *worker) resultConfig() result.WorkerConfig {
 	j := w.j
-	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: j.IODepth,
+	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: w.depth,
 		BlockBytes: int64(maxBytes(j)), Target: inWords(w.k.target.Facts()),
 		Percentiles: j.Percentiles, Slat: j.SlatPercentiles, Clat: j.ClatPercentiles, Lat: j.LatPercentiles,
 		OpenLoop: j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0, ContinueOnError: j.ContinueOnError != 0}

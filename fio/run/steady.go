@@ -13,7 +13,7 @@ import (
 type Steady struct {
 	Full     bool    // a whole Duration was seen
 	Attained bool    // the criterion is met
-	Mean     float64 // IOPS or KiB/s
+	Mean     float64 // IOPS or bytes/s
 	// SlopePercent is the slope of the least-squares line a second, and
 	// DeviationPercent the largest distance from the mean, in percent of the mean.
 	SlopePercent, DeviationPercent float64
@@ -120,7 +120,7 @@ func (k *crew) steadyStep() func() {
 		}
 		count := float64(ops)
 		if c.Criterion == job.SteadyBandwidth || c.Criterion == job.SteadyBandwidthSlope {
-			count = float64(bytes) / 1024
+			count = float64(bytes)
 		}
 		rate := (count - float64(last)) / now.Sub(at).Seconds()
 		last, at = int64(count), now

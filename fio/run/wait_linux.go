@@ -23,7 +23,7 @@ func (w *worker) wait(ctx context.Context) error {
 	if !w.mail.empty() {
 		return nil
 	}
-	if len(w.free) == w.j.IODepth && w.askAt.IsZero() && !w.over {
+	if len(w.free) == w.depth && w.askAt.IsZero() && !w.over {
 		return errors.New("the load waits for an I/O to end, and none is in flight")
 	}
 	if w.askAt.IsZero() || w.over {
@@ -55,7 +55,7 @@ func (w *worker) wait(ctx context.Context) error {
 // await waits for the mailbox, the worker's alarm or a stop, and then reports true,
 // or for pace, and reports false.
 func (w *worker) await(ctx context.Context, pace <-chan time.Time) bool {
-	if len(w.free) < w.j.IODepth && w.over { // only what is in flight
+	if len(w.free) < w.depth && w.over { // only what is in flight
 		<-w.mail.wake
 		return true
 	}

@@ -21,6 +21,7 @@ type worker struct {
 	lane     target.Lane
 	recorder *result.Recorder
 	keyed    bool
+	depth    int // I/Os in flight at most
 	maker    payload.Maker
 	config   load.Config
 
@@ -119,7 +120,7 @@ func (w *worker) loop(ctx context.Context) error {
 		if err := w.issue(time.Now()); err != nil {
 			return err
 		}
-		if w.over && len(w.free) == w.j.IODepth && len(w.fills) == 0 {
+		if w.over && len(w.free) == w.depth && len(w.fills) == 0 {
 			return nil
 		}
 		if err := w.wait(ctx); err != nil {
@@ -162,7 +163,7 @@ func (w *worker) issue(now time.Time) error {
 		return nil
 	}
 	w.begun.Add(int64(len(w.batch)))
-	w.recorder.Submit(len(w.batch), w.j.IODepth-len(w.free))
+	w.recorder.Submit(len(w.batch), w.depth-len(w.free))
 	issued := time.Now()
 	for _, io := range w.batch {
 		io.IssuedAt = issued

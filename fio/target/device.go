@@ -15,7 +15,7 @@ type submitter interface{ Submit([]*device.Op) }
 // deviceLane drives files of a device by offset.
 type deviceLane struct {
 	part    rangeOf
-	depth   int
+	depth   int // I/Os in flight at most
 	files   []device.File
 	devices []submitter // of each file
 	closers []func() error
@@ -62,6 +62,9 @@ func (t *deviceTarget) Lane(int) (Lane, error) {
 
 // Close implements Target.
 func (t *deviceTarget) Close() error { return nil }
+
+// DepthMax implements Lane.
+func (l *deviceLane) DepthMax() int { return l.depth }
 
 // SpaceBytes implements Lane.
 func (l *deviceLane) SpaceBytes() int64 { return l.part.spaceBytes }

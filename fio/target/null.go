@@ -9,13 +9,16 @@ import (
 )
 
 // null answers at once.
-type null struct{ spaceBytes int64 }
+type null struct {
+	spaceBytes int64
+	depth      int
+}
 
 // nullSpaceBytes is the range of a null target without a size.
 const nullSpaceBytes = 1 << 40
 
 func openNull(_ context.Context, _ *Set, j *job.Job) (Target, error) {
-	n := &null{j.Size.Bytes}
+	n := &null{j.Size.Bytes, j.IODepth}
 	if n.spaceBytes == 0 {
 		n.spaceBytes = nullSpaceBytes
 	}
@@ -26,15 +29,21 @@ func openNull(_ context.Context, _ *Set, j *job.Job) (Target, error) {
 func (n *null) Facts() Facts { return Facts{Engine: job.EngineNull.String()} }
 
 // Lane implements Target.
-func (n *null) Lane(int) (Lane, error) { return &nullLane{spaceBytes: n.spaceBytes}, nil }
+func (n *null) Lane(int) (Lane, error) {
+	return &nullLane{spaceBytes: n.spaceBytes, depth: n.depth}, nil
+}
 
 // Close implements Target.
 func (n *null) Close() error { return nil }
 
 type nullLane struct {
 	spaceBytes int64
+	depth      int
 	memory     memory
 }
+
+// DepthMax implements Lane.
+func (l *nullLane) DepthMax() int { return l.depth }
 
 // SpaceBytes implements Lane.
 func (l *nullLane) SpaceBytes() int64 { return l.spaceBytes }

@@ -118,6 +118,9 @@ type poolIO struct {
 	key    blockKey
 }
 
+// DepthMax implements Lane.
+func (l *poolLane) DepthMax() int { return l.p.j.IODepth }
+
 // SpaceBytes implements Lane.
 func (l *poolLane) SpaceBytes() int64 { return l.p.j.Size.Bytes }
 

@@ -92,31 +92,36 @@ func mediumOptions(j *job.Job) device.MediumOptions {
 	return o
 }
 
-// openMedium opens a file of the job. BackendAuto falls back to psync.
-func openMedium(j *job.Job, path string) (*device.Medium, error) {
+// openMedium opens a file of the job. BackendAuto falls back to psync: refused says
+// why.
+func openMedium(j *job.Job, path string) (m *device.Medium, refused, err error) {
 	o := mediumOptions(j)
-	m, err := device.OpenMedium(path, o)
-	if errors.Is(err, errors.ErrUnsupported) && j.Backend == job.BackendAuto && o.Engine == device.EngineUring {
+	m, err = device.OpenMedium(path, o)
+	if errors.Is(err, errors.ErrUnsupported) && j.Backend == job.BackendAuto {
+		refused = err
 		o.Engine = device.EnginePsync
-		return device.OpenMedium(path, o)
+		m, err = device.OpenMedium(path, o)
 	}
-	return m, err
+	return m, refused, err
 }
 
 // look opens the first file once, to know how it is driven, and checks what only
 // that tells.
 func (r *raw) look() error {
 	path := r.files(0)[0]
-	m, err := openMedium(r.j, path)
+	m, refused, err := openMedium(r.j, path)
 	if err != nil {
 		return err
 	}
 	f := m.Facts()
-	r.facts = Facts{Engine: job.EngineRaw.String(), Path: path, Device: f.Device, FileSystem: f.FileSystem, Direct: f.Direct, Notes: f.Notes}
+	r.facts = Facts{Engine: job.EngineRaw.String(), Path: path, Device: f.Device, FileSystem: f.FileSystem, Direct: f.Direct}
+	if refused != nil {
+		r.facts.Notes = append(r.facts.Notes, fmt.Sprintf("I/O goes through pread and pwrite: %v", refused))
+	}
 	if !f.Direct {
 		r.facts.Notes = append(r.facts.Notes, "buffered I/O: reads may come from memory and not from the drive")
 	}
-	if r.sync(f) && r.j.IODepth > 1 {
+	if r.sync() && r.j.IODepth > 1 {
 		r.facts.Notes = append(r.facts.Notes, fmt.Sprintf("psync does one I/O after the other: iodepth=%d counts as 1, as in fio; use numjobs, io_submit_mode=offload or io_uring", r.j.IODepth))
 	}
 	if err := m.Close(); err != nil {
@@ -125,9 +130,9 @@ func (r *raw) look() error {
 	return checkAlignment(r.j, int64(f.OffsetAlignBytes), r.part)
 }
 
-// sync says whether each I/O is done on the worker's own goroutine, as fio's psync
-// does.
-func (r *raw) sync(f device.Facts) bool { return f.Device == device.EnginePsync && !r.j.Offload }
+// sync says whether each I/O is done on the worker's own goroutine, one after the
+// other, as fio's psync does.
+func (r *raw) sync() bool { return r.j.Backend == job.BackendPsync && !r.j.Offload }
 
 func checkAlignment(j *job.Job, alignBytes int64, part rangeOf) error {
 	bad := func(what string, n int64) error {
@@ -173,13 +178,16 @@ func (r *raw) Close() error { return nil }
 // Lane implements Target.
 func (r *raw) Lane(n int) (_ Lane, err error) {
 	l := &deviceLane{part: r.part, depth: r.j.IODepth}
+	if r.sync() {
+		l.depth = 1
+	}
 	defer func() {
 		if err != nil {
 			_ = l.Close()
 		}
 	}()
 	for _, path := range r.files(n) {
-		m, err := openMedium(r.j, path)
+		m, _, err := openMedium(r.j, path)
 		if err != nil {
 			return nil, err
 		}
@@ -188,12 +196,12 @@ func (r *raw) Lane(n int) (_ Lane, err error) {
 		l.devices = append(l.devices, m)
 		if len(r.files(n)) == 1 {
 			l.register = m.RegisterMemory
-			if r.sync(m.Facts()) {
+			if r.sync() {
 				l.lone = m.Transfer
 			} else if m.Facts().Device == device.EngineUring && r.j.IODepth == 1 && !r.j.Offload {
 				l.lone = m.SubmitWaiting
 			}
-		} else if r.sync(m.Facts()) {
+		} else if r.sync() {
 			l.lones = append(l.lones, m.Transfer)
 		}
 	}

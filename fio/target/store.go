@@ -63,6 +63,9 @@ type storeIO struct {
 	key  blockKey
 }
 
+// DepthMax implements Lane.
+func (l *storeLane) DepthMax() int { return l.t.j.IODepth }
+
 // SpaceBytes implements Lane.
 func (l *storeLane) SpaceBytes() int64 { return l.t.j.Size.Bytes }
 

@@ -98,6 +98,9 @@ type Facts struct {
 
 // Lane is one worker's way into a target. All methods are for one goroutine.
 type Lane interface {
+	// DepthMax is how many I/Os may be in flight: the job's iodepth, or less where
+	// the target cannot.
+	DepthMax() int
 	// SpaceBytes is the length of the range that the worker may use.
 	SpaceBytes() int64
 	// NewIO makes an IO with memory for up to Bytes. The memory is the lane's.
