@@ -69,6 +69,7 @@ func New(o Options) (*Node, error) {
 	for _, s := range o.Stores {
 		st := s.Stat()
 		d := newDrive(o.PutQueueBytes, o.PutQueueTime)
+		d.inOrder = o.InOrder
 		d.capacityBytes, d.enduranceBytes = st.CapacityBytes, o.Endurance[st.Dir]
 		d.setLimits(&o.Admission)
 		n.drives = append(n.drives, d)

@@ -56,6 +56,9 @@ type Options struct {
 	Endurance map[string]int64
 	// Admission says which puts are worth writing.
 	Admission Admission
+	// InOrder serves the transfers of each drive in the order in which they come, for
+	// measurements of what shares are worth. Default: not.
+	InOrder bool
 	// Patience is the deadline of requests that give none. Default 30 s.
 	Patience time.Duration
 	// StallTime is how long a client may leave its answers unread. Default 10 s.

@@ -7,8 +7,8 @@ import (
 )
 
 // Update takes other options for a node that serves: tokens and users, namespace
-// rules, bounds, patience and the put queues. Stores, Memory, Server, Logger and
-// KeepRegionsUnpinned stay as they are. Bounds and tokens hold for connections and
+// rules, bounds, patience and the put queues. Stores, Memory, Server, Logger,
+// KeepRegionsUnpinned and InOrder stay as they are. Bounds and tokens hold for connections and
 // namespaces opened from now on, everything else at once.
 //
 // An error that matches ErrOptions has changed nothing. Any other is that of a quota
@@ -21,7 +21,8 @@ func (n *Node) Update(o Options) error {
 	n.opening.Lock() // no space is opened by the old rules meanwhile
 	defer n.opening.Unlock()
 	before := n.options.Load()
-	o.Stores, o.Memory, o.Server, o.Logger, o.KeepRegionsUnpinned = before.Stores, before.Memory, before.Server, before.Logger, before.KeepRegionsUnpinned
+	o.Stores, o.Memory, o.Server, o.Logger = before.Stores, before.Memory, before.Server, before.Logger
+	o.KeepRegionsUnpinned, o.InOrder = before.KeepRegionsUnpinned, before.InOrder
 	n.options.Store(&o)
 	for _, d := range n.drives {
 		d.setBounds(o.PutQueueBytes, o.PutQueueTime)

@@ -21,11 +21,15 @@ const (
 )
 
 const (
-	// loadWindow is how many bytes of loads a drive gets at once: enough to keep it
-	// busy, little enough that a newcomer need not wait long.
-	loadWindow = 64 << 20
-	// storeWindow is that of stores, storeWindowLoaded while loads run.
-	storeWindow       = 32 << 20
+	// A class gets at once what the drive moves within windowTime by the measured rate:
+	// that keeps it busy, and who comes anew waits behind these bytes and not long. It is
+	// windowMin at least, and at most loadWindow of loads and storeWindow of stores; before
+	// anything was measured, the most.
+	loadWindow  = 64 << 20
+	storeWindow = 32 << 20
+	windowMin   = chunkBytes
+	windowTime  = 5 * time.Millisecond
+	// storeWindowLoaded is that of stores while loads run.
 	storeWindowLoaded = 4 << 20
 	// chunkBytes is what a request asks for at once, unless a block is larger.
 	chunkBytes = 16 << 20
@@ -192,15 +196,19 @@ func (d *drive) beginLocked(c class, t *ticket) {
 }
 
 func (d *drive) windowLocked(c class) int64 {
+	most := int64(loadWindow)
 	switch {
-	case c == loads:
-		return loadWindow
 	case c == prefetches:
 		return d.prefetchWindowLocked()
-	case d.running[loads] > 0 || len(d.waiting[loads]) > 0:
+	case c == stores && (d.running[loads] > 0 || len(d.waiting[loads]) > 0):
 		return storeWindowLoaded
+	case c == stores:
+		most = storeWindow
 	}
-	return storeWindow
+	if t := d.rates[c].timeFor(1 << 30); t > 0 {
+		return min(max(int64(float64(1<<30)*float64(windowTime)/float64(t)), windowMin), most)
+	}
+	return most
 }
 
 // loadTime is how long a load of so many bytes of a namespace would take now, behind
@@ -209,7 +217,7 @@ func (d *drive) loadTime(f *flow, blockBytes int, bytes int64) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	total := d.running[loads] + d.aheadLocked(f, bytes) + bytes
-	rate := d.reads.BytesPerSecond(time.Now(), blockBytes, min(total, loadWindow))
+	rate := d.reads.BytesPerSecond(time.Now(), blockBytes, min(total, d.windowLocked(loads)))
 	if rate == 0 {
 		return 0
 	}

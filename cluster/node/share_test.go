@@ -67,7 +67,7 @@ func TestIdleShareIsNotSaved(t *testing.T) {
 		busy, late := &flow{weight: 1}, &flow{weight: 1}
 		order := make(chan string, 1000)
 		var wg sync.WaitGroup
-		for range 100 { // the first four fill the window
+		for range 100 { // the first four fill the window, which then shrinks to one
 			wg.Go(func() { run(d, busy, loads, 16*mib, time.Second, func() { order <- "busy" }) })
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -86,8 +86,8 @@ func TestIdleShareIsNotSaved(t *testing.T) {
 				last = n
 			}
 		}
-		// They came after 40; interleaved one to one they are done 20 later or so.
-		if n != 110 || first > 50 || last < 55 || last > 75 {
+		// They came after 13; interleaved one to one they are done 20 later or so.
+		if n != 110 || first > 17 || last < 28 || last > 40 {
 			t.Errorf("of %d the latecomer's were %d to %d", n, first, last)
 		}
 	})
@@ -118,7 +118,7 @@ func TestLoadsBeforeStores(t *testing.T) {
 		for range 5 {
 			time.Sleep(10*time.Millisecond + time.Microsecond)
 			synctest.Wait()
-			if l, s := most(loads), most(stores); l != loadWindow || s != storeWindowLoaded {
+			if l, s := most(loads), most(stores); l > loadWindow || l < windowMin || s != storeWindowLoaded {
 				t.Errorf("%d MiB of loads and %d MiB of stores run", l/mib, s/mib)
 			}
 		}
@@ -271,7 +271,7 @@ func TestShortPassesLong(t *testing.T) {
 			synctest.Wait()
 			began := time.Now()
 			run(d, own, loads, mib, time.Millisecond, func() {})
-			if took := time.Since(began); inOrder != (took > time.Second) || !inOrder && took > 150*time.Millisecond {
+			if took := time.Since(began); inOrder != (took > time.Second) || !inOrder && took > 250*time.Millisecond {
 				t.Errorf("in order %v: %v", inOrder, took)
 			}
 			wg.Wait()
