@@ -103,6 +103,14 @@ type MatchOptions struct {
 	Lease    time.Duration // keeps what is found from eviction for so long
 	Trailing int           // also the longest run at the end, up to so many
 	Compute  time.Duration // time to compute one block: what would not load quicker is not here; 0: whatever is here
+	Worth    bool          // the same, with the time that the daemon knows of the namespace's model; Compute goes before
+}
+
+func (o *MatchOptions) computeUS() uint32 {
+	if o.Worth && o.Compute <= 0 {
+		return wire.ComputeKnown
+	}
+	return min(microseconds(o.Compute), wire.ComputeKnown-1)
 }
 
 // Matched is what a Match found.
@@ -135,7 +143,7 @@ func (ns *Namespace) Match(keys [][]byte, o MatchOptions) Matched {
 		return Matched{}
 	}
 	lease := min(max((o.Lease+time.Millisecond-1).Milliseconds(), 0), math.MaxUint32)
-	body, err := l.ask(context.Background(), wire.TypeMatch, &wire.Match{Namespace: number, Group: o.Group, ComputeUS: microseconds(o.Compute), LeaseMS: uint32(lease),
+	body, err := l.ask(context.Background(), wire.TypeMatch, &wire.Match{Namespace: number, Group: o.Group, ComputeUS: o.computeUS(), LeaseMS: uint32(lease),
 		Trailing: uint32(o.Trailing), Keys: wire.MakeKeys(keys)}, nil)
 	if err != nil {
 		ns.note("match", err)

@@ -49,6 +49,7 @@ type GetOptions struct {
 	Bounce  bool          // LATE blocks are released at once
 	NoTouch bool          // blocks keep their age
 	Prefix  bool          // only the longest prefix that is here
+	Worth   bool          // late once computing the blocks would be done, as the daemon knows of the model
 }
 
 // PutOptions govern one Put.
@@ -81,7 +82,7 @@ type Result struct {
 
 // Get starts reading blocks.
 func (ns *Namespace) Get(blocks []Block, o GetOptions) *Job {
-	flags := flag(o.Bounce, wire.GetBounce) | flag(o.NoTouch, wire.GetNoTouch) | flag(o.Prefix, wire.GetPrefix)
+	flags := flag(o.Bounce, wire.GetBounce) | flag(o.NoTouch, wire.GetNoTouch) | flag(o.Prefix, wire.GetPrefix) | flag(o.Worth, wire.GetWorth)
 	return ns.transfer(wire.TypeGet, blocks, Miss, func(number uint32, keys wire.Keys, places wire.Places) wire.Message {
 		return &wire.Get{Namespace: number, Group: o.Group, Flags: flags, DeadlineUS: microseconds(o.Timeout), Keys: keys, Places: places}
 	})

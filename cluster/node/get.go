@@ -10,9 +10,12 @@ import (
 
 // get serves a Get.
 func (q *request) get(m *wire.Get) {
-	t := q.startTransfer(m.Flags, wire.GetBounce|wire.GetNoTouch|wire.GetPrefix, m.Namespace, m.Group, m.Keys, m.Places, loads)
+	t := q.startTransfer(m.Flags, wire.GetBounce|wire.GetNoTouch|wire.GetPrefix|wire.GetWorth, m.Namespace, m.Group, m.Keys, m.Places, loads)
 	if t == nil {
 		return
+	}
+	if m.Flags&wire.GetWorth != 0 {
+		m.DeadlineUS = t.space.hurry(len(t.keys), m.DeadlineUS)
 	}
 	deadline, stop := q.patience(m.DeadlineUS)
 	defer stop()

@@ -121,7 +121,7 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 		}
 	}
 	prefix := prefixOf(here)
-	if compute := time.Duration(m.ComputeUS) * time.Microsecond; compute > 0 && !s.worth(keys[:prefix], time.Duration(prefix)*compute) {
+	if m.ComputeUS > 0 && !s.worth(keys[:prefix], s.computing(prefix, m.ComputeUS)) {
 		c.node.counters.declined.Add(uint64(found))
 		s.counters.declined.Add(uint64(found))
 		c.release(answer.Lease)

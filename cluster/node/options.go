@@ -9,6 +9,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/memory"
+	"github.com/spillway-kv/spillway/tiering/model"
 )
 
 // Options configure a Node. Zero values mean the defaults named here.
@@ -56,6 +57,12 @@ type Options struct {
 	Endurance map[string]int64
 	// Admission says which puts are worth writing.
 	Admission Admission
+	// GPU is what models run on, by a name that tiering/model knows; empty: unknown. With it the
+	// time of computing a prefix is the roofline of the model that a descriptor names.
+	GPU string
+	// ComputePerToken is the time to compute one token of a prompt, for namespaces of
+	// which nothing better is known; 0: unknown.
+	ComputePerToken time.Duration
 	// InOrder serves the transfers of each drive in the order in which they come, for
 	// measurements of what shares are worth. Default: not.
 	InOrder bool
@@ -77,6 +84,9 @@ type NamespaceRule struct {
 	QuotaBytes int64  // over all stores; 0: what the namespace has, NoQuota: none
 	Admit      string // AdmitAll or AdmitSecond; empty: as Admission says
 	WriteShare int    // weight in the write budget; 0: as Share
+	// ComputePerToken is the time to compute one token of a prompt; 0: by Options.GPU,
+	// or as Options.ComputePerToken says.
+	ComputePerToken time.Duration
 }
 
 // NoQuota as a quota takes away the one that a namespace has.
@@ -147,7 +157,15 @@ func (o Options) Validate() error {
 	if err := o.Admission.validate(); err != nil {
 		return err
 	}
+	if o.GPU != "" {
+		if _, err := model.FindGPU(o.GPU); err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
 	for name, rule := range o.Namespaces {
+		if rule.ComputePerToken < 0 {
+			return fmt.Errorf("%w: namespace %q computes a token in %v", ErrOptions, name, rule.ComputePerToken)
+		}
 		if !admits(rule.Admit) || rule.WriteShare < 0 || rule.WriteShare > 1000 {
 			return fmt.Errorf("%w: namespace %q has admit %q (want all or second) and write share %d (want 1 to 1000)", ErrOptions, name, rule.Admit, rule.WriteShare)
 		}

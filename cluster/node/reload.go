@@ -34,6 +34,7 @@ func (n *Node) Update(o Options) error {
 	var errs []error
 	for _, s := range n.openSpaces() {
 		rule := o.Namespaces[s.name]
+		s.compute.Store(o.computeOf(&s.descriptor))
 		for i := range s.parts {
 			s.parts[i].drive.setWeight(s.parts[i].flow, float64(max(rule.Share, 1)))
 			s.parts[i].drive.budget.SetWeight(s.parts[i].writes, o.writeShare(s.name))

@@ -26,6 +26,8 @@ type space struct {
 	parts          []part
 	counters       spaceCounters
 	judge          worth.Judge // of loading against computing
+	descriptor     engine.Descriptor
+	compute        atomic.Pointer[compute] // what computing its blocks takes
 }
 
 // part is a space on one store.
@@ -108,7 +110,7 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 		return nil, limit(fmt.Sprintf("%d namespaces have been opened since the daemon's start, which is the limit", opened), "drop those that are of no use any more, and start the daemon anew")
 	}
 	rule = n.options.Load().Namespaces[d.Name] // as Update has left it
-	s = &space{id: id, name: d.Name, blockBytes: d.BlockBytes, tokensPerBlock: d.TokensPerBlock, number: opened + 1}
+	s = &space{id: id, name: d.Name, descriptor: d, blockBytes: d.BlockBytes, tokensPerBlock: d.TokensPerBlock, number: opened + 1}
 	for i, store := range n.stores {
 		ns, err := store.Namespace(d)
 		if err != nil {
@@ -118,6 +120,7 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 			writes: n.drives[i].budget.NewShare(n.options.Load().writeShare(d.Name)),
 			seed:   n.seeds[i], size: n.sizes[i]})
 	}
+	s.compute.Store(n.options.Load().computeOf(&d))
 	if err := s.setQuota(rule.QuotaBytes); err != nil {
 		return nil, err
 	}

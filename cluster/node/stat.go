@@ -47,30 +47,33 @@ type RecentStat struct {
 
 // SpaceStat is a namespace over all stores. It counts keys.
 type SpaceStat struct {
-	Name           string `json:"name"`                // as its descriptor says
-	ID             string `json:"id"`                  // 64 hex digits
-	Number         int    `json:"number"`              // in the order in which they were opened, from 1
-	BlockBytes     int    `json:"block_bytes"`         // size of every block
-	TokensPerBlock int    `json:"tokens_per_block"`    // as its descriptor says; 0: unknown
-	Share          int    `json:"share"`               // weight when a drive is busy
-	QuotaBytes     int64  `json:"quota_bytes"`         // over all stores; 0: none
-	Blocks         int    `json:"blocks"`              // present
-	Slots          int    `json:"slots"`               // blocks that fit
-	Hits           uint64 `json:"hits"`                // blocks of Gets that were read
-	PrefixHits     uint64 `json:"prefix_hits"`         // hits with everything before them in the request hit
-	Misses         uint64 `json:"misses"`              // blocks of Gets that were not here
-	Late           uint64 `json:"late"`                // blocks of Gets past their deadline
-	Busy           uint64 `json:"busy"`                // blocks of Gets refused at a bound
-	Stored         uint64 `json:"stored"`              // blocks of Puts
-	Present        uint64 `json:"present"`             // blocks of Puts that were here
-	Dropped        uint64 `json:"dropped"`             // blocks of Puts refused or failed
-	NotFull        uint64 `json:"dropped_partial"`     // of those, partial blocks
-	FirstSight     uint64 `json:"dropped_first_sight"` // of those, put for the first time
-	OverBudget     uint64 `json:"dropped_budget"`      // of those, beyond the write budget
-	QueueFull      uint64 `json:"dropped_queue"`       // of those, beyond the bounds of the queue
-	LatePuts       uint64 `json:"late_puts"`           // blocks of Puts past their deadline
-	ReadBytes      uint64 `json:"read_bytes"`          // of hits
-	WrittenBytes   uint64 `json:"written_bytes"`       // of stored blocks
+	Name           string `json:"name"`                   // as its descriptor says
+	ID             string `json:"id"`                     // 64 hex digits
+	Number         int    `json:"number"`                 // in the order in which they were opened, from 1
+	BlockBytes     int    `json:"block_bytes"`            // size of every block
+	TokensPerBlock int    `json:"tokens_per_block"`       // as its descriptor says; 0: unknown
+	Share          int    `json:"share"`                  // weight when a drive is busy
+	QuotaBytes     int64  `json:"quota_bytes"`            // over all stores; 0: none
+	Blocks         int    `json:"blocks"`                 // present
+	Slots          int    `json:"slots"`                  // blocks that fit
+	ComputeFrom    string `json:"compute_from,omitempty"` // where the time to compute a prefix is from: namespace, model or gate; absent: not known
+	ComputeTokenNS int64  `json:"compute_token_ns"`       // of a prefix of 4,096 tokens, for each; 0: not known
+	Declined       uint64 `json:"declined"`               // keys of Matches that are here and were answered as absent, as computing is quicker
+	Hits           uint64 `json:"hits"`                   // blocks of Gets that were read
+	PrefixHits     uint64 `json:"prefix_hits"`            // hits with everything before them in the request hit
+	Misses         uint64 `json:"misses"`                 // blocks of Gets that were not here
+	Late           uint64 `json:"late"`                   // blocks of Gets past their deadline
+	Busy           uint64 `json:"busy"`                   // blocks of Gets refused at a bound
+	Stored         uint64 `json:"stored"`                 // blocks of Puts
+	Present        uint64 `json:"present"`                // blocks of Puts that were here
+	Dropped        uint64 `json:"dropped"`                // blocks of Puts refused or failed
+	NotFull        uint64 `json:"dropped_partial"`        // of those, partial blocks
+	FirstSight     uint64 `json:"dropped_first_sight"`    // of those, put for the first time
+	OverBudget     uint64 `json:"dropped_budget"`         // of those, beyond the write budget
+	QueueFull      uint64 `json:"dropped_queue"`          // of those, beyond the bounds of the queue
+	LatePuts       uint64 `json:"late_puts"`              // blocks of Puts past their deadline
+	ReadBytes      uint64 `json:"read_bytes"`             // of hits
+	WrittenBytes   uint64 `json:"written_bytes"`          // of stored blocks
 }
 
 // DriveStat is a store's queue.
@@ -148,7 +151,10 @@ func (s *space) stat() SpaceStat {
 		st.Slots += p.Slots
 		st.QuotaBytes += p.QuotaBytes
 	}
+	known := s.compute.Load()
+	st.ComputeFrom, st.ComputeTokenNS = known.from, known.prefix(4096).Nanoseconds()/4096
 	k := &s.counters
+	st.Declined = k.declined.Load()
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
 	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
 	for why, n := range map[admit.Reason]*uint64{admit.Partial: &st.NotFull, admit.FirstSight: &st.FirstSight, admit.OverBudget: &st.OverBudget, admit.QueueFull: &st.QueueFull} {

@@ -81,11 +81,16 @@ const (
 	GetBounce     = 1 << 0 // copy only while the answer is wanted: LATE needs no Released
 	GetNoTouch    = 1 << 1 // the blocks keep their age
 	GetPrefix     = 1 << 2 // only the longest prefix that is here
+	GetWorth      = 1 << 3 // its deadline is when computing would be done, as the daemon knows
 	PutDurable    = 1 << 0 // answered when data and log are on stable media
 	PutDropIfBusy = 1 << 1 // DROPPED where a slot would have to be waited for
 	PutPartial    = 1 << 2 // the last block is not full: the end of a prompt within a block
 	RegionSource  = 1 << 0 // the client only puts from the region
 )
+
+// ComputeKnown, as the time to compute a block in a Match, stands for what the daemon
+// knows of the namespace's model.
+const ComputeKnown = 1<<32 - 1
 
 // Reason says why a block of a Put is DROPPED.
 type Reason uint8

@@ -140,7 +140,7 @@ func ParseKeyList(body []byte) (m KeyList, err error) {
 // Match asks which blocks are here.
 type Match struct {
 	Namespace, Group uint32
-	ComputeUS        uint32 // time to compute one block: what loads no quicker is absent; 0: say what is here
+	ComputeUS        uint32 // time to compute one block: what loads no quicker is absent; 0: say what is here, ComputeKnown: as the daemon knows it
 	LeaseMS          uint32 // 0: no lease
 	Trailing         uint32
 	Keys             Keys

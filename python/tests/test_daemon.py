@@ -56,6 +56,8 @@ class Calls(DaemonTest):
         keys = keys_of("w", 8)
         self.put(keys)
         self.assertEqual(self.space.match(keys, compute=10.0).prefix, 8)  # no drive is that slow
+        self.assertEqual(self.space.match(keys, worth=True).prefix, 8)  # the daemon knows nothing of the model
+        self.assertTrue(self.space.get(keys, self.region.rows(range(8)), worth=True).ok)
         with self.assertRaises(ValueError):
             self.space.match(keys, compute=-1.0)
 

@@ -205,6 +205,7 @@ func shownSpaces(all []node.SpaceStat) []node.SpaceStat {
 		other.Stored += s.Stored
 		other.Present += s.Present
 		other.Dropped += s.Dropped
+		other.Declined += s.Declined
 		other.NotFull += s.NotFull
 		other.FirstSight += s.FirstSight
 		other.OverBudget += s.OverBudget

@@ -45,6 +45,8 @@ var spaceRows = []row[node.SpaceStat]{
 	{"put_blocks_total", putHelp, "result", "present", func(s *node.SpaceStat) float64 { return float64(s.Present) }},
 	{"put_blocks_total", putHelp, "result", "dropped", func(s *node.SpaceStat) float64 { return float64(s.Dropped) }},
 	{"put_blocks_total", putHelp, "result", "late", func(s *node.SpaceStat) float64 { return float64(s.LatePuts) }},
+	{"match_blocks_declined_total", "Blocks that matches found and answered as absent because computing them was quicker.", "", "", func(s *node.SpaceStat) float64 { return float64(s.Declined) }},
+	{"compute_token_seconds", "Time to compute a token of a prompt of 4,096, as the daemon knows it for clients that ask; 0: not known.", "", "", func(s *node.SpaceStat) float64 { return float64(s.ComputeTokenNS) / 1e9 }},
 	{"put_blocks_refused_total", refusedHelp, "reason", "partial", func(s *node.SpaceStat) float64 { return float64(s.NotFull) }},
 	{"put_blocks_refused_total", refusedHelp, "reason", "first_sight", func(s *node.SpaceStat) float64 { return float64(s.FirstSight) }},
 	{"put_blocks_refused_total", refusedHelp, "reason", "write_budget", func(s *node.SpaceStat) float64 { return float64(s.OverBudget) }},

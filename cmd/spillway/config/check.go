@@ -104,7 +104,7 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 		RegionsMax: l.Regions, RegionBytesMax: int64(l.RegionBytes), LeasesMax: l.Leases,
 		PutQueueBytes: int64(f.Puts.QueueBytes), PutQueueTime: f.Puts.QueueTime.Duration,
 		Patience: l.Patience.Duration, StallTime: l.StallTime.Duration, KeepRegionsUnpinned: !l.PinnedMemory,
-		Admission: f.Admission.options(), Endurance: map[string]int64{}}
+		GPU: f.Gate.GPU, ComputePerToken: f.Gate.ComputePerToken.Duration, Admission: f.Admission.options(), Endurance: map[string]int64{}}
 	for i := range f.Stores {
 		o.Endurance[f.Stores[i].Dir] = int64(f.Stores[i].Endurance)
 	}
@@ -126,7 +126,7 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 			return o, err
 		}
 		o.Namespaces[n.Name] = node.NamespaceRule{Token: token, Share: n.Share, QuotaBytes: n.Quota.Bytes(),
-			Admit: n.Admit, WriteShare: n.WriteShare}
+			Admit: n.Admit, WriteShare: n.WriteShare, ComputePerToken: n.ComputePerToken.Duration}
 	}
 	return o, nil
 }

@@ -87,6 +87,7 @@ func TestRefused(t *testing.T) {
 		{smallest + "[log]\nformat = \"xml\"\n", "log.format"},
 		{"[[store]\n", "f.toml:1: "},
 		{smallest + "dir = \"/again\"\n", "f.toml:3: "},
+		{smallest + "[gate]\ngpu = \"abacus\"\n", "abacus"},
 		{smallest + "[admission]\nadmit = \"third\"\n", "all or second"},
 		{smallest + "[[namespace]]\nname = \"a\"\nadmit = \"third\"\n", "all or second"},
 		{smallest + "[admission]\ndrive_writes_per_day = -1.0\n", "drive writes per day"},
@@ -169,6 +170,7 @@ verify = true
 name = "x"
 token = "t"
 share = 12
+compute_per_token = "15us"
 write_share = 14
 admit = "all"
 quota = "13GiB"
@@ -178,6 +180,7 @@ quota = "none"
 [gate]
 budget = "30ms"
 compute_per_token = "14us"
+gpu = "h200"
 [admin]
 address = "[::1]:0"
 token = "a"
@@ -192,10 +195,10 @@ format = "json"
 	}
 	want := node.Options{Token: "from a file", AllowUIDs: []uint32{1, 2}, OnlyListed: true, ConnectionsMax: 1, RequestsMax: 2, NamespacesMax: 3, RegionsMax: 4,
 		RegionBytesMax: 5 << 30, KeysMax: 6, LeasesMax: 7, Patience: 8 * time.Second, StallTime: 9 * time.Second, KeepRegionsUnpinned: true,
-		PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
+		GPU: "h200", ComputePerToken: 14 * time.Microsecond, PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
 		Admission: node.Admission{Admit: node.AdmitSecond, PartialBlocks: true, WriteBytesPerSecond: 500e6, WriteBurst: 12 * time.Second,
 			DrivesPerDay: 1.5, WearBurst: 2 * time.Hour},
-		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30, Admit: node.AdmitAll, WriteShare: 14}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
+		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30, Admit: node.AdmitAll, WriteShare: 14, ComputePerToken: 15 * time.Microsecond}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("node\n%+v, want\n%+v", o, want)
 	}

@@ -96,19 +96,21 @@ type Memory struct {
 
 // Namespace is a rule for the namespaces of one name.
 type Namespace struct {
-	Name       string `toml:"name" reload:"yes"`        // as clients call it
-	Token      Secret `toml:"token" reload:"yes"`       // that clients must show to open it; empty: none
-	TokenFile  string `toml:"token_file" reload:"yes"`  // a file with the token, in place of it
-	Share      int    `toml:"share" reload:"yes"`       // weight among namespaces when a drive is busy, 1 to 1000
-	WriteShare int    `toml:"write_share" reload:"yes"` // weight among namespaces in the write budget, 1 to 1000; 0: as share
-	Admit      string `toml:"admit" reload:"yes"`       // all or second; empty: as in [admission]
-	Quota      Quota  `toml:"quota" reload:"yes"`       // most on disk, over all stores together; none takes a quota away; without it, what was set before stays
+	Name            string   `toml:"name" reload:"yes"`              // as clients call it
+	Token           Secret   `toml:"token" reload:"yes"`             // that clients must show to open it; empty: none
+	TokenFile       string   `toml:"token_file" reload:"yes"`        // a file with the token, in place of it
+	Share           int      `toml:"share" reload:"yes"`             // weight among namespaces when a drive is busy, 1 to 1000
+	ComputePerToken Duration `toml:"compute_per_token" reload:"yes"` // time to compute one token of a prompt of its model, for clients that ask whether loading is worth it; 0: by gate.gpu, or as gate.compute_per_token says
+	WriteShare      int      `toml:"write_share" reload:"yes"`       // weight among namespaces in the write budget, 1 to 1000; 0: as share
+	Admit           string   `toml:"admit" reload:"yes"`             // all or second; empty: as in [admission]
+	Quota           Quota    `toml:"quota" reload:"yes"`             // most on disk, over all stores together; none takes a quota away; without it, what was set before stays
 }
 
 // Gate is what block reads are measured against.
 type Gate struct {
 	Budget          Duration `toml:"budget" reload:"yes"`            // time that the P99 of block reads must stay under, such as a model's time per output token; 0: none
-	ComputePerToken Duration `toml:"compute_per_token" reload:"yes"` // a GPU's time to compute one token of a prompt, for the estimate of GPU seconds saved; 0: the budget, which is far more, as prompts are computed many tokens at a time
+	ComputePerToken Duration `toml:"compute_per_token" reload:"yes"` // a GPU's time to compute one token of a prompt, for the estimate of GPU seconds saved (0: the budget, which is far more, as prompts are computed many tokens at a time), and to tell clients that ask whether loading is worth it
+	GPU             string   `toml:"gpu" reload:"yes"`               // that models run on, such as H200; then the time to compute a prefix is the roofline of the model that a namespace's descriptor names, which grows with the prefix, where there is no number for the namespace
 }
 
 // Admin is the operator's HTTP interface.

@@ -80,8 +80,11 @@ class Namespace:
         lease: float = 0.0,
         trailing: int = 0,
         compute: float = 0.0,
+        worth: bool = False,
     ) -> MatchResult:
-        pending = self.sync.submit_match(keys, group=group, lease=lease, trailing=trailing, compute=compute)
+        pending = self.sync.submit_match(
+            keys, group=group, lease=lease, trailing=trailing, compute=compute, worth=worth
+        )
         return await self._wait(pending, MatchResult(len(keys)))
 
     async def locate(self, keys: Sequence[Buffer], *, group: int = 0) -> list[int]:

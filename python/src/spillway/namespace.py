@@ -59,12 +59,15 @@ class Namespace:
         lease: float = 0.0,
         trailing: int = 0,
         compute: float = 0.0,
+        worth: bool = False,
     ) -> Pending[MatchResult]:
         """As match, without waiting."""
         packed = Keys(keys)
         check_numbers(group=group, trailing=trailing)
         lease_ms = scaled(lease, 1e3, "lease")
-        compute_us = scaled(compute, 1e6, "compute")
+        compute_us = min(scaled(compute, 1e6, "compute"), wire.COMPUTE_KNOWN - 1)
+        if worth and not compute_us:
+            compute_us = wire.COMPUTE_KNOWN
         parts = plan(self._link, self, packed)
         whole = Matching(packed.count, trailing, len(parts))
         pending = Pending(len(parts), whole.result)
@@ -83,12 +86,16 @@ class Namespace:
         lease: float = 0.0,
         trailing: int = 0,
         compute: float = 0.0,
+        worth: bool = False,
     ) -> MatchResult:
         """Which keys are present. lease, in seconds, asks that they stay so long;
         trailing, how many of the last keys are wanted present (hybrid models); compute,
         the seconds that computing one block takes: a prefix that would not load quicker
-        than that, as the drives are now, is answered as absent."""
-        pending = self.submit_match(keys, group=group, lease=lease, trailing=trailing, compute=compute)
+        than that, as the drives are now, is answered as absent; worth, the same with the
+        time that the daemon knows of the namespace's model, if it does."""
+        pending = self.submit_match(
+            keys, group=group, lease=lease, trailing=trailing, compute=compute, worth=worth
+        )
         return self._wait(pending, MatchResult(len(keys)))
 
     def submit_locate(self, keys: Sequence[Buffer], *, group: int = 0) -> Pending[bytearray]:
@@ -184,12 +191,14 @@ class Namespace:
         prefix: bool = False,
         bounce: bool = False,
         touch: bool = True,
+        worth: bool = False,
         tag: Any = None,
         notify: bool = True,
     ) -> Job:
         """As get, without waiting. A job with notify comes from client.poll once it is
         released; without, wait for the job itself. tag is the caller's."""
         flags = bounce * wire.GET_BOUNCE | (not touch) * wire.GET_NO_TOUCH | prefix * wire.GET_PREFIX
+        flags |= worth * wire.GET_WORTH
 
         def head(handle: int, start: int, stop: int, deadline_us: int) -> bytes:
             return wire.get(handle, group, flags, deadline_us)
@@ -207,12 +216,14 @@ class Namespace:
         prefix: bool = False,
         bounce: bool = False,
         touch: bool = True,
+        worth: bool = False,
     ) -> Result:
         """Reads blocks into places.
 
         deadline, in seconds, ends the answer and not the transfer: what is LATE by then
         still owns its memory until the result is released. bounce frees that memory at
-        once for one copy more. touch=False lets the blocks keep their age.
+        once for one copy more. touch=False lets the blocks keep their age. worth ends the
+        answer when computing the blocks would be done, as the daemon knows the model.
         """
         job = self.submit_get(
             keys,
@@ -222,6 +233,7 @@ class Namespace:
             prefix=prefix,
             bounce=bounce,
             touch=touch,
+            worth=worth,
             notify=False,
         )
         return self._outcome(job, deadline)

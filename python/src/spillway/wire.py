@@ -96,7 +96,8 @@ class EventKind(enum.IntEnum):
     LOST = 4  #: the subscription ended: what came after is unknown
 
 
-GET_BOUNCE, GET_NO_TOUCH, GET_PREFIX = 1, 2, 4
+GET_BOUNCE, GET_NO_TOUCH, GET_PREFIX, GET_WORTH = 1, 2, 4, 8
+COMPUTE_KNOWN = 0xFFFFFFFF  # in place of a compute time: what the daemon knows
 PUT_DURABLE, PUT_DROP_IF_BUSY, PUT_PARTIAL = 1, 2, 4
 REGION_PUT_ONLY = 1
 

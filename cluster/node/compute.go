@@ -1,0 +1,96 @@
+package node
+
+import (
+	"math"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/model"
+)
+
+// compute is what a node knows of the time to compute a prefix of a namespace. The
+// zero value knows nothing.
+type compute struct {
+	from     string        // where it is from: namespace, model, gate; empty: nowhere
+	perToken time.Duration // a number
+	setup    *model.Setup  // in place of a number: the model on its GPUs
+}
+
+// Where a compute time is from.
+const (
+	computeFromRule  = "namespace" // the operator's number for the namespace
+	computeFromModel = "model"     // the roofline of the model that the descriptor names
+	computeFromGate  = "gate"      // the operator's number for all
+)
+
+// computeOf is what is known of a namespace: a number for it, else the roofline of its
+// model, else a number for all.
+func (o *Options) computeOf(d *engine.Descriptor) *compute {
+	if perToken := o.Namespaces[d.Name].ComputePerToken; perToken > 0 {
+		return &compute{from: computeFromRule, perToken: perToken}
+	}
+	if setup := o.setupOf(d); setup != nil {
+		return &compute{from: computeFromModel, setup: setup}
+	}
+	if o.ComputePerToken > 0 {
+		return &compute{from: computeFromGate, perToken: o.ComputePerToken}
+	}
+	return &compute{}
+}
+
+// setupOf is the model of a descriptor on the GPUs it was made for; nil if model or GPU are
+// not known.
+func (o *Options) setupOf(d *engine.Descriptor) *model.Setup {
+	if o.GPU == "" || d.Model == "" {
+		return nil
+	}
+	gpu, err := model.FindGPU(o.GPU)
+	if err != nil {
+		return nil
+	}
+	m, err := model.Find(d.Model)
+	if err != nil {
+		return nil
+	}
+	setup := &model.Setup{Model: m, GPU: gpu, Tensor: d.TensorParallel, Pipeline: d.PipelineSize}
+	if setup.WithDefaults().Validate() != nil || setup.Prefill(1).Time == 0 {
+		return nil
+	}
+	return setup
+}
+
+// prefix is the time to compute a prefix of so many tokens from its beginning; 0 if it is
+// not known.
+func (c *compute) prefix(tokens int) time.Duration {
+	switch {
+	case tokens <= 0:
+		return 0
+	case c.setup != nil:
+		return c.setup.Prefill(tokens).Time
+	}
+	return time.Duration(min(float64(tokens)*float64(c.perToken), math.MaxInt64/2))
+}
+
+// computing is the time to compute the blocks of a prefix, at the time for each
+// that a Match gives or as the node knows it; 0 if it does not.
+func (s *space) computing(blocks int, perBlockUS uint32) time.Duration {
+	if perBlockUS != wire.ComputeKnown {
+		return time.Duration(blocks) * time.Duration(perBlockUS) * time.Microsecond
+	}
+	return s.compute.Load().prefix(blocks * s.tokensPerBlock)
+}
+
+// hurry is a deadline in microseconds, 0 for none, or the time to compute so many
+// blocks if that is known and shorter.
+func (s *space) hurry(blocks int, deadlineUS uint32) uint32 {
+	known := s.computing(blocks, wire.ComputeKnown)
+	if known <= 0 {
+		return deadlineUS
+	}
+	us := uint32(min(max(known.Microseconds(), 1), math.MaxUint32))
+	if deadlineUS > 0 {
+		us = min(us, deadlineUS)
+	}
+	return us
+}
