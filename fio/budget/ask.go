@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +58,6 @@ type Budget struct {
 
 // Machine is what Resolve looks at beside the Ask. The zero Machine is this one.
 type Machine struct {
-	Client  *http.Client                                     // nil: a client of its own
 	Sleep   func(ctx context.Context, d time.Duration) error // between two scrapes; nil: the clock
 	Monitor func() gpu.Monitor                               // for GPU auto; nil: gpu.OpenMonitor
 }

@@ -62,7 +62,7 @@ func TestTrust(t *testing.T) {
 		{Ask{}, Roofline, 6192858},
 	} {
 		c.ask.Model, c.ask.GPU = "Llama-3.1-8B", "H100"
-		b, err := c.ask.Resolve(t.Context(), here(t))
+		b, err := c.ask.Resolve(t.Context(), here())
 		if err != nil || b.Source != c.source || (b.PerToken-c.want).Abs() > time.Microsecond || b.Setup == nil || b.Setup.Model.Name != "Llama-3.1-8B" {
 			t.Errorf("%+v: %+v, %v, want %v by %s", c.ask, b, err, c.want, c.source)
 		}

@@ -1,5 +1,7 @@
 package budget
 
+//go:generate go test -run ^TestPage$ -update .
+
 import (
 	"reflect"
 	"slices"

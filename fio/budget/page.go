@@ -17,20 +17,17 @@ import (
 // page is the samples of a page of metrics that are of engines.
 type page []sample
 
-// page fetches one.
-func (m Machine) page(ctx context.Context, u *url.URL) (page, error) {
+// fetch asks for a page.
+func fetch(ctx context.Context, u *url.URL) (page, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTime)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
+	request.Close = true // one question, no connection that stays
 	request.Header.Set("Accept", "text/plain; version=0.0.4")
-	c := m.Client
-	if c == nil {
-		c = http.DefaultClient
-	}
-	answer, err := c.Do(request)
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {

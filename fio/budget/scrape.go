@@ -59,7 +59,7 @@ func (a *Ask) scrape(ctx context.Context, m Machine) (*Budget, error) {
 
 // read scrapes once, or twice with an interval between.
 func (m Machine) read(ctx context.Context, u *url.URL, filter map[string]string, want statistic, interval time.Duration) (*Reading, []string, error) {
-	before, err := m.page(ctx, u)
+	before, err := fetch(ctx, u)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,7 +71,7 @@ func (m Machine) read(ctx context.Context, u *url.URL, filter map[string]string,
 		if err := m.sleep(ctx, interval); err != nil {
 			return nil, nil, err
 		}
-		after, err := m.page(ctx, u)
+		after, err := fetch(ctx, u)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -34,11 +34,9 @@ func engine(t *testing.T, pages ...string) (url string) {
 	return s.URL + "/metrics"
 }
 
-// here is this machine with a client of the test's own and no waiting.
-func here(t *testing.T) Machine {
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	return Machine{Client: &http.Client{Transport: transport}, Sleep: func(context.Context, time.Duration) error { return nil }}
+// here is this machine without waiting.
+func here() Machine {
+	return Machine{Sleep: func(context.Context, time.Duration) error { return nil }}
 }
 
 // bars writes a histogram as engines show one: counts at most each bound, ascending.
@@ -108,7 +106,7 @@ func TestEngines(t *testing.T) {
 			"p99": 75 * ms,                  // all of those up to 75 ms
 		} {
 			a := Ask{From: url, Statistic: statistic}
-			b, err := a.Resolve(t.Context(), here(t))
+			b, err := a.Resolve(t.Context(), here())
 			if err != nil {
 				t.Errorf("%s %s: %v", p.metric, statistic, err)
 				continue
@@ -130,12 +128,12 @@ func TestBuckets(t *testing.T) {
 		"p50":   "p50 lies between 10ms and 25ms",
 		"p99.5": "p99.5 lies beyond the last bound of the histogram, 75ms",
 	} {
-		b, err := (&Ask{From: url, Statistic: statistic}).Resolve(t.Context(), here(t))
+		b, err := (&Ask{From: url, Statistic: statistic}).Resolve(t.Context(), here())
 		if err != nil || len(b.Notes) != 1 || !strings.HasPrefix(b.Notes[0], want) {
 			t.Errorf("%s: %+v, %v, want %q", statistic, b, err, want)
 		}
 	}
-	b, err := (&Ask{From: url, Statistic: "P99.5"}).Resolve(t.Context(), here(t))
+	b, err := (&Ask{From: url, Statistic: "P99.5"}).Resolve(t.Context(), here())
 	if err != nil || b.PerToken != 75*ms || b.Metric.UpperBound != 0 || b.Metric.LowerBound != 75*ms {
 		t.Errorf("beyond: %+v, %v", b, err)
 	}
@@ -157,7 +155,7 @@ func TestTwoScrapes(t *testing.T) {
 	} {
 		for statistic, want := range map[string]time.Duration{"mean": c.mean, "p50": c.p50} {
 			a := Ask{From: engine(t, before, c.after), Statistic: statistic, Interval: "30s"}
-			m, slept := here(t), time.Duration(0)
+			m, slept := here(), time.Duration(0)
 			m.Sleep = func(_ context.Context, d time.Duration) error { slept += d; return nil }
 			b, err := a.Resolve(t.Context(), m)
 			if err != nil || b.PerToken != want || b.Metric.Count != c.count || b.Metric.Over != 30*time.Second || slept != 30*time.Second {
@@ -166,10 +164,10 @@ func TestTwoScrapes(t *testing.T) {
 		}
 	}
 	a := Ask{From: engine(t, before), Interval: "30s"}
-	if _, err := a.Resolve(t.Context(), here(t)); err == nil || !strings.Contains(err.Error(), "no observations within 30s") {
+	if _, err := a.Resolve(t.Context(), here()); err == nil || !strings.Contains(err.Error(), "no observations within 30s") {
 		t.Errorf("nothing happened: %v", err)
 	}
-	m := here(t)
+	m := here()
 	m.Sleep = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -184,12 +182,12 @@ func TestLabels(t *testing.T) {
 	url := engine(t, bars(name, `engine="0",model_name="a"`, 10, bounds, 0, 500, 500, 500, 500)+bars(name, `engine="1",model_name="a"`, 20, bounds, 0, 0, 500, 500, 500)+
 		bars(name, `engine="0",model_name="b, \"c\"}"`, 40, bounds, 0, 0, 0, 0, 1000))
 	for labels, want := range map[string]time.Duration{"model_name=a": 30 * ms, "model_name=a, engine=1": 40 * ms, `engine=0,model_name="a"`: 20 * ms} {
-		if b, err := (&Ask{From: url, Labels: labels}).Resolve(t.Context(), here(t)); err != nil || b.PerToken != want || b.Metric.Labels != labels {
+		if b, err := (&Ask{From: url, Labels: labels}).Resolve(t.Context(), here()); err != nil || b.PerToken != want || b.Metric.Labels != labels {
 			t.Errorf("%s: %+v, %v, want %v", labels, b, err, want)
 		}
 	}
 	// 500 of the bar of 500 up to 25 ms.
-	if b, err := (&Ask{From: url, Labels: "model_name=a", Statistic: "p50"}).Resolve(t.Context(), here(t)); err != nil || b.PerToken != 25*ms {
+	if b, err := (&Ask{From: url, Labels: "model_name=a", Statistic: "p50"}).Resolve(t.Context(), here()); err != nil || b.PerToken != 25*ms {
 		t.Errorf("p50 of two series: %+v, %v", b, err)
 	}
 	for labels, want := range map[string]string{
@@ -197,7 +195,7 @@ func TestLabels(t *testing.T) {
 		"model_name=x": `no series of vllm:inter_token_latency_seconds has these labels; there are {engine="0",model_name="a"}, {engine="1",model_name="a"}`,
 		"model_name":   `--budget-labels: "model_name" is not name=value`,
 	} {
-		if _, err := (&Ask{From: url, Labels: labels}).Resolve(t.Context(), here(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (&Ask{From: url, Labels: labels}).Resolve(t.Context(), here()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", labels, err, want)
 		}
 	}
@@ -223,14 +221,14 @@ func TestScrapeRefused(t *testing.T) {
 		"and 3 more":                                   manyHistograms(15),
 		"a series of more than 256 buckets":            strings.Repeat(name+"_bucket{le=\"1\"} 1\n", 257) + name + "_count 1\n",
 	} {
-		_, err := (&Ask{From: engine(t, page)}).Resolve(t.Context(), here(t))
+		_, err := (&Ask{From: engine(t, page)}).Resolve(t.Context(), here())
 		var usage *UsageError
 		if err == nil || !strings.Contains(err.Error(), want) || errors.As(err, &usage) || !strings.Contains(err.Error(), "http://127.0.0.1") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	a := Ask{From: engine(t, name+"_count 5\n"+name+"_sum 1\n"), Statistic: "p50"}
-	if _, err := a.Resolve(t.Context(), here(t)); err == nil || !strings.Contains(err.Error(), "has no buckets; take the mean") {
+	if _, err := a.Resolve(t.Context(), here()); err == nil || !strings.Contains(err.Error(), "has no buckets; take the mean") {
 		t.Error(err)
 	}
 }
@@ -265,19 +263,19 @@ func TestServers(t *testing.T) {
 		{gone.URL, "connection refused"},
 		{"http://user:secret@" + strings.TrimPrefix(gone.URL, "http://"), "http://user:xxxxx@127.0.0.1"},
 	} {
-		_, err := (&Ask{From: c.from}).Resolve(t.Context(), here(t))
+		_, err := (&Ask{From: c.from}).Resolve(t.Context(), here())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", c.from, err, c.want)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := (&Ask{From: silent.URL}).Resolve(ctx, here(t)); !errors.Is(err, context.Canceled) {
+	if _, err := (&Ask{From: silent.URL}).Resolve(ctx, here()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a silent server: %v", err)
 	}
 	for _, a := range []Ask{{From: "http://"}, {From: "http://h/%zz"}, {From: url, Statistic: "max"}, {From: url, Statistic: "p0"}, {From: url, Statistic: "pNaN"},
 		{From: url, Interval: "5"}, {From: url, Interval: "-1s"}, {From: url, Interval: "2h"}} {
-		_, err := a.Resolve(t.Context(), here(t))
+		_, err := a.Resolve(t.Context(), here())
 		var usage *UsageError
 		if !errors.As(err, &usage) {
 			t.Errorf("%+v: %v", a, err)

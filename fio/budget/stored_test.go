@@ -19,7 +19,7 @@ func TestSave(t *testing.T) {
 	url := engine(t, bars("vllm:inter_token_latency_seconds", "", 20, bounds, 0, 800, 900, 990, 1000))
 	for _, a := range []Ask{{From: url, Batch: "32", Context: "8k"}, {Budget: "9ms", Batch: "8", Context: "8k"}, {Budget: "8.5ms", Batch: "8", Context: "8k"}} {
 		a.Model, a.GPU, a.TP = "Llama-3.1-70B-FP8", "H100", "2"
-		b, err := a.Resolve(t.Context(), here(t))
+		b, err := a.Resolve(t.Context(), here())
 		if err != nil {
 			t.Fatal(err)
 		}
