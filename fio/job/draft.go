@@ -24,6 +24,7 @@ type draft struct {
 	waitFor    string
 	steadySaid bool
 	sizesSaid  bool
+	modeSaid   bool
 	chatSaid   bool
 	precision  model.Precision
 	invalidate bool
@@ -70,6 +71,9 @@ func newDraft() *draft {
 // itself. It answers notes for the user.
 func (d *draft) finish() (notes []string, err error) {
 	d.Reads, d.Writes, d.Random = d.mode.reads, d.mode.writes, d.mode.random
+	if d.Trace != "" || d.Chat.Sessions > 0 {
+		d.Reads, d.Writes, d.Random = true, true, true
+	}
 	d.Engine = d.target.engine
 	if d.target.fixed {
 		d.Backend = d.target.backend
@@ -222,6 +226,8 @@ func checkLoad(d *draft) error {
 		return errors.New("chat_kind, chat_rate and chat_think need chat=N")
 	case d.Chat.Sessions > 0 && d.Runtime == 0 && d.NumberIOs == 0 && d.IOSize == Amount{}:
 		return errors.New("a chat has no end: set runtime, number_ios or io_size")
+	case (d.Trace != "" || d.Chat.Sessions > 0) && d.modeSaid:
+		return errors.New("a trace and a chat say themselves what is read and written: leave out rw")
 	case d.Trace != "" && traceTokensDefault%d.BlockTokens != 0:
 		return fmt.Errorf("block_tokens=%d does not divide the %d tokens of a trace's id", d.BlockTokens, traceTokensDefault)
 	case (d.Trace != "" || d.Chat.Sessions > 0) && d.RateBytes[Read]+d.RateIOPS[Read]+d.RateBytes[Write]+d.RateIOPS[Write] > 0:

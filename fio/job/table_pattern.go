@@ -106,7 +106,7 @@ func setMode(d *draft, text string) error {
 	if err != nil {
 		return err
 	}
-	d.mode, d.SequentialRun, d.SequentialSkip = m, 1, 0
+	d.mode, d.modeSaid, d.SequentialRun, d.SequentialSkip = m, true, 1, 0
 	switch {
 	case !more:
 	case m.random:
