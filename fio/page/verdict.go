@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strings"
 
 	"github.com/spillway-kv/spillway/fio/chart"
@@ -63,13 +64,13 @@ func depthWords(s *result.Spillway) (all []string) {
 	}
 	e := s.Estimate
 	switch {
-	case e == nil:
+	case e == nil || e.Drives == 0 && !e.Hopeless:
 	case e.Hopeless:
 		all = append(all, "An estimate by Little's law: no number of such drives would do, since even one read at a time is over the budget.")
 	case e.Swept:
 		all = append(all, fmt.Sprintf("An estimate by Little's law: %s would serve these %d in flight, %.3g at each, within the budget, if the load spreads evenly.", drives(e.Drives), e.Depth, e.DepthEach))
 	default:
-		all = append(all, fmt.Sprintf("An estimate by Little's law, no measurement: %s would serve these %d in flight within the budget, if the load spreads evenly and P99 falls as the depth at each drive does. Measure it with --sweep.", drives(e.Drives), e.Depth))
+		all = append(all, fmt.Sprintf("An estimate by Little's law, no measurement: a drive like this can have about %.0f in flight within the budget, so %s would serve these %d, if the load spreads evenly and P99 falls as the depth does. Measure it with --sweep.", math.Floor(e.DepthEach), drives(e.Drives), e.Depth))
 	}
 	return all
 }

@@ -95,6 +95,7 @@ func (r *Run) conclude(err error) (d *Document) {
 			d.Spillway.ExitCode = r.config.ExitCode(err)
 		}
 	}
+	r.Amend(func(s *Spillway) { s.Error, s.ExitCode = d.Spillway.Error, d.Spillway.ExitCode }) // for documents made later
 	return d
 }
 

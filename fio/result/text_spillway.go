@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"fmt"
+	"math"
 
 	"github.com/spillway-kv/spillway/fio"
 )
@@ -50,7 +51,35 @@ func (s *Spillway) text(b *bytes.Buffer) {
 		}
 		fmt.Fprintf(b, "; %s.\n", v.Reason)
 	}
+	s.sweepText(b)
 	if s.Error != "" {
 		fmt.Fprintf(b, "\nThe run did not end well: %s\n", s.Error)
+	}
+}
+
+// sweepText lists the depths of a sweep, and what follows for the number of drives.
+func (s *Spillway) sweepText(b *bytes.Buffer) {
+	if s.Sweep != nil && len(s.Sweep.Points) > 0 {
+		b.WriteString("\nSweep of iodepth:\n")
+		for _, p := range s.Sweep.Points {
+			bw, _ := sizes(uint64(p.BWBytes), "/s")
+			fmt.Fprintf(b, "  %5d: IOPS=%s, BW=%s, P50=%s, P99=%s", p.Depth, short(uint64(p.IOPS), figures, false, ""), bw, fio.FormatNS(p.P50NS), fio.FormatNS(p.P99NS))
+			if p.Verdict != "" {
+				fmt.Fprintf(b, ", %s", p.Verdict)
+			}
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(b, "  knee: depth %d; 95 %% of the greatest throughput: depth %d", s.Sweep.Knee, s.Sweep.Saturation)
+		if s.Sweep.BudgetNS > 0 {
+			fmt.Fprintf(b, "; largest depth under the budget: %d", s.Sweep.DepthUnderBudget)
+		}
+		b.WriteString("\n")
+	}
+	switch e := s.Estimate; {
+	case e == nil:
+	case e.Hopeless:
+		b.WriteString("Estimate by Little's law: even one I/O at a time is over the budget; no number of such drives would do.\n")
+	case e.Drives > 0:
+		fmt.Fprintf(b, "Estimate by Little's law: at most %.0f in flight at each drive, so %d such for these %d.\n", math.Floor(e.DepthEach), e.Drives, e.Depth)
 	}
 }

@@ -25,7 +25,9 @@ type Estimate struct {
 //
 //	IOPS × budget × mean / P99
 //
-// and the point's depth divided by that, rounded up, is the number of drives.
+// and the point's depth divided by that, rounded up, is the number of drives. The
+// point is one of a closed loop: with open-loop load latency says how far the drive
+// fell behind, which grows with the time measured, and no such number follows.
 func Drives(p Point, budgetNS int64) Estimate {
 	e := Estimate{Depth: p.Depth}
 	if p.P99NS <= 0 || p.IOPS <= 0 {
