@@ -65,8 +65,12 @@ type PutItem struct {
 	Depth uint32
 	// Importance outranks age when room is needed; 0 is ordinary.
 	Importance uint8
-	Status     Status // Stored, Present, Dropped, Busy or Late
-	Err        error  // cause of Dropped
+	// Span joins items that follow each other in the chain and have the same span,
+	// not 0, into one stretch: once its last block has been evicted, the others are
+	// the next to go, tail first. It is not kept over a restart.
+	Span   uint32
+	Status Status // Stored, Present, Dropped, Busy or Late
+	Err    error  // cause of Dropped
 	// StartedAt is when the system call of the transfer began; zero if there was
 	// none for this item, or Late came first.
 	StartedAt time.Time
@@ -89,6 +93,12 @@ type PutOptions struct {
 	// Deadline and Done as in GetOptions; a late put may still be stored.
 	Deadline time.Time
 	Done     <-chan struct{}
+	// Partial says that the last item is not full: the prompt ends within it, so
+	// that nothing but the very same prompt finds it.
+	Partial bool
+	// After, if it has bytes, names the block before the first item in its chain, put
+	// by an earlier call.
+	After Key
 	// DropIfBusy refuses (Dropped) instead of waiting for a free slot.
 	DropIfBusy bool
 	// Released as in GetOptions, for Late items and their Src.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
@@ -128,6 +127,9 @@ func (b *readBatch) find() {
 			b.items[i].Status = Miss
 			continue
 		}
+		if !b.opts.NoTouch {
+			ns.touchLocked(refs[i], s.table.At(refs[i]), ns.usedLocked(refs, i))
+		}
 		b.pinLocked(i, ids[i], refs[i])
 	}
 }
@@ -138,10 +140,6 @@ func (b *readBatch) pinLocked(i int, id table.ID, ref table.Ref) {
 	rec := s.table.At(ref)
 	place := Place(rec.Place)
 	g := s.segments[place.Segment()]
-	if !b.opts.NoTouch {
-		b.ns.policy.Touch(evict.Handle(ref), b.ns.accessLocked(rec))
-		g.lastUse = s.useLocked()
-	}
 	rec.Pins++
 	s.calls.Add(1)
 	b.reads = append(b.reads, readOp{batch: b, index: i, ref: ref, place: place, position: rec.Position,

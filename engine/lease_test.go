@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 func keysOf(blocks ...int) []engine.Key {
@@ -47,7 +48,7 @@ func fill(t testing.TB, ns *engine.Namespace) (slots int) {
 func TestLeaseHolds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{}))
+		s := r.open(small(engine.Options{Policy: evict.NewLRU}))
 		ns := namespace(t, s, "a", 4096)
 		slots := fill(t, ns)
 		m := leaseOf(t, ns, 30*time.Second, sequence(0, slots)...)

@@ -102,15 +102,15 @@ func (ns *Namespace) Touch(keys []Key) (int, error) {
 			continue
 		}
 		if rec := s.table.At(refs[i]); rec.State == statePresent {
-			ns.touchLocked(refs[i], rec)
+			ns.touchLocked(refs[i], rec, ns.usedLocked(refs, i))
 			touched++
 		}
 	}
 	return touched, nil
 }
 
-func (ns *Namespace) touchLocked(ref table.Ref, rec *table.Record) {
-	ns.policy.Touch(evict.Handle(ref), ns.accessLocked(rec))
+func (ns *Namespace) touchLocked(ref table.Ref, rec *table.Record, a evict.Access) {
+	ns.policy.Touch(evict.Handle(ref), a)
 	if g := ns.s.segments[Place(rec.Place).Segment()]; g != nil {
 		g.lastUse = ns.s.useLocked()
 	}

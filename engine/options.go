@@ -68,7 +68,7 @@ type Options struct {
 	LockWait time.Duration
 	// Policy makes the store's factory of eviction policies, one for each namespace,
 	// for blocks numbered 1..max. Called once by Open, which returns its error; the
-	// store frees the factory. Default: evict.NewLRU.
+	// store frees the factory. Default: evict.NewHazard.
 	Policy func(max int) (evict.Factory, error)
 	// Logger receives the store's log lines. Default: discard.
 	Logger *slog.Logger
@@ -102,7 +102,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.LeaseShare, defaultLeaseShare)
 	setDefault(&o.LockWait, 5*time.Second)
 	if o.Policy == nil {
-		o.Policy = evict.NewLRU
+		o.Policy = evict.NewHazard
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

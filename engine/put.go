@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/engine/table"
 )
@@ -31,6 +30,9 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}
+	if len(o.After.Bytes) > KeyMaxBytes {
+		return fmt.Errorf("After: %w, not %d", ErrKey, len(o.After.Bytes))
+	}
 	s := ns.s
 	if err := s.begin(); err != nil {
 		return err
@@ -40,8 +42,11 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 	b.ids, _, b.incarnation = ns.lookup(len(items), func(i int) Key { return items[i].Key })
 	for i := range items {
 		items[i].Status, items[i].Err, items[i].StartedAt = Unanswered, nil, time.Time{}
-		b.todo = append(b.todo, len(items)-1-i)
 	}
+	if len(o.After.Bytes) > 0 {
+		b.after, _ = blockID(&ns.nsID, uint64(b.incarnation), o.After, nil)
+	}
+	b.order()
 	b.run()
 	b.count()
 	return nil
@@ -55,8 +60,10 @@ type putBatch struct {
 	items       []PutItem
 	opts        PutOptions
 	ids         []table.ID
+	after       table.ID // of PutOptions.After
 	incarnation uint32
 	todo        []int           // items without an answer, tail first
+	behind      []int           // by item: the one that follows it in its chain, or -1; nil: the next one
 	late        <-chan struct{} // closes at the deadline
 	newest      uint64          // highest position whose sync a durable put waits for
 	again       bool            // claim has more to look at, after others had their turn
@@ -181,14 +188,14 @@ func (b *putBatch) claimLocked(i, chunked int, budget *int) (w *writeOp, answere
 		it.Status, it.Err = Dropped, s.monitor.sick
 		return nil, true
 	}
-	access := evict.Access{ID: idBytes(b.ids[i]), Depth: it.Depth, Importance: it.Importance,
-		NowNS: time.Since(s.started).Nanoseconds()}
+	access := b.accessLocked(i)
 	if ref := s.table.Find(b.ids[i]); ref != 0 {
 		rec := s.table.At(ref)
 		if rec.State == stateWriting {
 			return nil, false
 		}
-		ns.touchLocked(ref, rec)
+		access.Depth, access.Importance = rec.Depth, rec.Importance
+		ns.touchLocked(ref, rec, access)
 		it.Status = Present
 		if rec.Position > s.synced {
 			b.newest = max(b.newest, rec.Position)

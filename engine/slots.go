@@ -140,7 +140,7 @@ func (ns *Namespace) evictOneLocked(budget *int) bool {
 		if held && !s.segments[Place(rec.Place).Segment()].leaving {
 			rec.Parked = true
 			a := ns.accessLocked(rec)
-			a.Importance = math.MaxUint8
+			a.Importance, a.Moved = math.MaxUint8, true
 			ns.policy.Touch(h, a)
 			ns.passed++
 			continue
@@ -157,7 +157,7 @@ func (ns *Namespace) evictLocked(ref table.Ref) {
 	if ns.dropping || ns.s.table.At(ref).State != statePresent {
 		ns.policy.Forget(evict.Handle(ref))
 	} else {
-		ns.policy.Evicted(evict.Handle(ref))
+		ns.policy.Evicted(evict.Handle(ref), idBytes(ns.s.table.At(ref).ID))
 		ns.s.counters.Evicted++
 	}
 	ns.dropBlockLocked(ref)
@@ -168,14 +168,10 @@ func (ns *Namespace) evictLocked(ref table.Ref) {
 func (ns *Namespace) unparkLocked(ref table.Ref, rec *table.Record) {
 	if rec.Parked {
 		rec.Parked = false
-		ns.policy.Touch(evict.Handle(ref), ns.accessLocked(rec))
+		a := ns.accessLocked(rec)
+		a.Moved = true
+		ns.policy.Touch(evict.Handle(ref), a)
 	}
-}
-
-// accessLocked describes a block to the policy.
-func (ns *Namespace) accessLocked(rec *table.Record) evict.Access {
-	return evict.Access{ID: idBytes(rec.ID), Depth: rec.Depth, Importance: rec.Importance,
-		NowNS: time.Since(ns.s.started).Nanoseconds()}
 }
 
 // dropBlockLocked takes a block that the policy no longer holds out of the

@@ -87,7 +87,7 @@ func TestLRUsAgainstSlices(t *testing.T) {
 				i := holder(h)
 				remove := all[max(i, 0)].Forget
 				if rapid.Bool().Draw(t, "evicted") {
-					remove = all[max(i, 0)].Evicted
+					remove = func(h Handle) { all[max(i, 0)].Evicted(h, [16]byte{}) }
 				}
 				if i < 0 {
 					mustPanic(t, "remove what none holds", func() { remove(h) })
@@ -99,7 +99,7 @@ func TestLRUsAgainstSlices(t *testing.T) {
 			"evict": func(t *rapid.T) {
 				i := which.Draw(t, "lru")
 				if h, ok := all[i].Victim(); ok {
-					all[i].Evicted(h)
+					all[i].Evicted(h, [16]byte{})
 					models[i].remove(h)
 				}
 			},
@@ -109,7 +109,7 @@ func TestLRUsAgainstSlices(t *testing.T) {
 					if got, ok := all[i].Victim(); !ok || got != want {
 						t.Fatalf("victim %d %v, want %d", got, ok, want)
 					}
-					all[i].Evicted(want)
+					all[i].Evicted(want, [16]byte{})
 				}
 				models[i] = naive{}
 			},
@@ -150,13 +150,13 @@ func checkLRU(t *rapid.T, l *lru, m *naive) {
 	}
 	var forth, back []Handle
 	for i := levels - 1; i >= 0; i-- {
-		for n := l.youngest[i]; n >= firstNode; n = l.next[n-firstNode] {
-			back = append(back, Handle(n-firstNode))
+		for n := l.youngest[i]; n >= l.first; n = l.next[n-l.first] {
+			back = append(back, Handle(n-l.first))
 		}
 	}
 	for i := range levels {
-		for n := l.oldest[i]; n >= firstNode; n = l.prev[n-firstNode] {
-			forth = append(forth, Handle(n-firstNode))
+		for n := l.oldest[i]; n >= l.first; n = l.prev[n-l.first] {
+			forth = append(forth, Handle(n-l.first))
 		}
 	}
 	slices.Reverse(back)
@@ -184,7 +184,7 @@ func TestTailFirstChainShrinksFromItsLeaf(t *testing.T) {
 		if !ok || h != Handle(d+1) {
 			t.Fatalf("victim %d %v, want the leaf %d", h, ok, d+1)
 		}
-		l.Evicted(h)
+		l.Evicted(h, [16]byte{})
 	}
 }
 
@@ -198,7 +198,7 @@ func TestLRURefusesHandlesBeyondMax(t *testing.T) {
 	}
 	mustPanic(t, "beyond max", func() { l.Admit(maxBlocks+1, Access{}) })
 	mustPanic(t, "far beyond max", func() { l.Touch(math.MaxUint32, Access{}) })
-	for _, most := range []int{-1, lruMax + 1} {
+	for _, most := range []int{-1, maxBlocksMax + 1} {
 		if f, err := NewLRU(most); err == nil || f != nil {
 			t.Errorf("an LRU of %d blocks: %v, %v", most, f, err)
 		}
@@ -258,7 +258,7 @@ func TestLRUAllocatesNothing(t *testing.T) {
 		l.Admit(1, Access{})
 		l.Touch(1, Access{Importance: 2})
 		h, _ := l.Victim()
-		l.Evicted(h)
+		l.Evicted(h, [16]byte{})
 	})
 	if allocs != 0 {
 		t.Fatalf("%v allocations, want 0", allocs)
