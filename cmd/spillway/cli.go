@@ -18,11 +18,8 @@ type cli struct {
 	Config     configCmd     `cmd:"" help:"Check or show the daemon's configuration."`
 	Fio        fioCmd        `cmd:"" help:"Measure media, a store or a daemon with fio's jobs, and judge P99 of block reads against the time of a token."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
-<<<<<<< HEAD
 	Budget     budgetCmd     `cmd:"" help:"Say what a token costs on a GPU, where that comes from, and what it asks of a drive."`
-=======
 	Plan       planCmd       `cmd:"" help:"Simulate hits and writes of a trace by capacity and eviction policy, before drives are bought."`
->>>>>>> 4d00403 (engine/evict: hazard and s3fifo, leaves first; tiering/plan, spillway plan: hits and writes by capacity)
 	Put        putCmd        `cmd:"" help:"Store one block."`
 	Get        getCmd        `cmd:"" help:"Read one block."`
 	Ls         lsCmd         `cmd:"" help:"List the blocks of a namespace."`

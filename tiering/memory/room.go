@@ -54,7 +54,7 @@ func (t *Tier) evictLocked(nBytes int) bool {
 }
 
 func (t *Tier) evictedLocked(h evict.Handle) {
-	t.policy.Evicted(h)
+	t.policy.Evicted(h, t.entries[h].version.ID)
 	t.counts.Evicted++
 	t.takeLocked(h)
 }
