@@ -27,6 +27,7 @@ type fioRun struct {
 	result  *result.Run
 	meter   meter
 	budget  *budget.Budget // nil: none is asked for
+	depths  []int          // of a sweep; nil: none
 	w       io.Writer
 }
 
@@ -58,15 +59,42 @@ func (f *fioRun) jobs(ctx context.Context) error {
 	if err := f.findBudget(ctx); err != nil {
 		return err
 	}
+	if f.c.Sweep != "" {
+		var err error
+		if f.depths, err = sweep.ParseDepths(f.c.Sweep); err != nil {
+			return usagef("write it like --sweep=iodepth=1,2,4,8", "--sweep: %v", err)
+		}
+	}
 	jobs := f.c.asked.Jobs
 	set := target.NewSet(jobs, target.Options{Foreign: f.c.AllowForeign, Logger: warnings(f.st.stderr, f.c.JSON), Progress: f.preparing})
 	f.observe(jobs)
-	err := fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
-		StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
+	err := f.all(ctx, set, jobs)
+	return errors.Join(err, set.Close())
+}
+
+// all runs all there is to run.
+func (f *fioRun) all(ctx context.Context, set *target.Set, jobs []job.Job) error {
+	if f.c.Precondition {
+		if err := f.precondition(ctx, set); err != nil {
+			return err
+		}
+	}
+	runJobs := func(ctx context.Context, jobs []job.Job) error {
+		return fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
+			StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
+	}
+	if f.depths != nil {
+		before, last := lastPhase(jobs)
+		if err := runJobs(ctx, before); err != nil {
+			return err
+		}
+		return f.sweep(ctx, f.depths, last, runJobs)
+	}
+	err := runJobs(ctx, jobs)
 	if f.budget != nil {
 		f.judge()
 	}
-	return errors.Join(err, set.Close())
+	return err
 }
 
 // findBudget finds what P99 is judged against, before anything is touched.
@@ -194,13 +222,17 @@ func (f *fioRun) progress(p fiorun.Progress) {
 		return
 	}
 	f.meter.show(func(time.Time) string {
-		line := fmt.Sprintf("%d jobs, %.0f IOPS, %s/s", p.Jobs, p.OpsPerSec, units.Bytes(int64(p.BytesPerSec)))
+		line := fmt.Sprintf("%d jobs, %s", p.Jobs, rates(p))
 		if p.Jobs == 1 {
-			line = fmt.Sprintf("job %s, %.0f IOPS, %s/s", p.Job, p.OpsPerSec, units.Bytes(int64(p.BytesPerSec)))
+			line = fmt.Sprintf("job %s, %s", p.Job, rates(p))
 		}
 		if p.Share >= 0 {
 			line += fmt.Sprintf(", %.0f %%, %v left", 100*p.Share, p.Left.Round(time.Second))
 		}
 		return line
 	})
+}
+
+func rates(p fiorun.Progress) string {
+	return fmt.Sprintf("%.0f IOPS, %s/s", p.OpsPerSec, units.Bytes(int64(p.BytesPerSec)))
 }

@@ -52,16 +52,30 @@ func (s Sum) Judge(budgetNS int64) fio.Verdict {
 // all directions, latencies of the reads, or of the writes where nothing was read.
 // budgetNS 0 is none.
 func (r *Run) Point(depth int, budgetNS int64) sweep.Point {
+	return r.PointOf(depth, budgetNS, func(WorkerConfig) bool { return true })
+}
+
+// PointOf is Point of the workers that fit, which are those of whole groups.
+func (r *Run) PointOf(depth int, budgetNS int64, fit func(WorkerConfig) bool) sweep.Point {
 	p := sweep.Point{Depth: depth}
+	groups := map[int]bool{}
+	r.mu.Lock()
+	for _, w := range r.workers {
+		groups[w.config.Group] = groups[w.config.Group] || fit(w.config)
+	}
+	r.mu.Unlock()
 	for _, j := range r.Document(r.NowNS()).Jobs {
+		if !groups[j.GroupID] {
+			continue
+		}
 		for _, s := range []*Stats{j.Read, j.Write} {
 			p.IOPS += float64(s.IOPS)
 			p.BWBytes += float64(s.BWBytes)
 		}
 	}
-	s := r.Sum(Read, nil)
+	s := r.Sum(Read, fit)
 	if s.Lat.Count == 0 && s.Outcomes[Late] == 0 {
-		s = r.Sum(Write, nil)
+		s = r.Sum(Write, fit)
 	}
 	v := s.Judge(budgetNS)
 	p.MeanNS, p.P50NS, p.P99NS, p.Samples = s.Lat.MeanNS, s.Lat.PercentileNS(50), v.P99NS, v.Samples

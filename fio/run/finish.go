@@ -85,6 +85,6 @@ func (w *worker) judge(io *target.IO) {
 	}
 	w.recorder.Fail(errno, fmt.Sprintf("%v: %v", io.Kind, cause))
 	if w.j.ContinueOnError&survives == 0 {
-		w.over = true
+		w.over, w.failed = true, true
 	}
 }

@@ -35,14 +35,28 @@ const endless = 1 << 62
 // firstSource is the load of the worker; of a job that only verifies, the reads of
 // what it would write.
 func (w *worker) firstSource() (load.Source, error) {
+	if w.k.r.c.Source != nil {
+		return w.k.r.c.Source(w.j, w.config)
+	}
 	work, err := load.New(w.j, w.config)
 	if err != nil {
 		return nil, err
 	}
+	w.work = work
 	if w.j.VerifyOnly {
 		return &written{work, endless}, nil
 	}
 	return work, nil
+}
+
+// closeSource closes what the load has open.
+func (w *worker) closeSource() error {
+	if w.work == nil {
+		return nil
+	}
+	work := w.work
+	w.work = nil
+	return work.Close()
 }
 
 // readBack reads all that was written, as quickly as it goes. A source made anew
@@ -53,12 +67,15 @@ func (w *worker) readBack(ctx context.Context) error {
 	}
 	j := *w.j
 	j.RateBytes, j.RateIOPS, j.ThinkTime = [2]int64{}, [2]int64{}, 0
-	source, err := load.New(&j, w.config)
+	if err := w.closeSource(); err != nil {
+		return err
+	}
+	work, err := load.New(&j, w.config)
 	if err != nil {
 		return err
 	}
-	w.source = &written{source, w.begun.Load()}
-	w.checking, w.held, w.over = true, false, false
+	w.work, w.source = work, &written{work, w.begun.Load()}
+	w.held, w.over = false, false
 	w.endAt, w.beginAt = time.Time{}, time.Time{}
 	return w.loop(ctx)
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
+	"github.com/spillway-kv/spillway/fio/load"
 	"github.com/spillway-kv/spillway/fio/result"
 	"github.com/spillway-kv/spillway/fio/target"
 )
@@ -40,6 +41,8 @@ type Config struct {
 	// Result counts. Start is the time at which its clock began.
 	Result *result.Run
 	Start  time.Time
+	// Source, if set, makes the load of a worker in place of load.New.
+	Source func(j *job.Job, c load.Config) (load.Source, error)
 	// Progress, if set, is called several times a second, on a goroutine of Run.
 	Progress func(Progress)
 	// Status, if set, is called each StatusInterval, on a goroutine of Run.
@@ -206,7 +209,7 @@ func (k *crew) run(ctx context.Context) error {
 func (k *crew) close() error {
 	var all error
 	for _, w := range k.workers {
-		all = errors.Join(all, w.lane.Close())
+		all = errors.Join(all, w.lane.Close(), w.closeSource())
 	}
 	return errors.Join(all, k.target.Close())
 }

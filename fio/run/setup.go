@@ -22,12 +22,12 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.lane.Close())
+			err = errors.Join(err, w.lane.Close(), w.closeSource())
 		}
 	}()
 	w.depth = w.lane.DepthMax()
 	w.mail = newMailbox(w.depth)
-	w.config = load.Config{SpaceBytes: w.lane.SpaceBytes(), TotalBytes: totalBytes(j, w.lane.SpaceBytes()), Worker: n, Fresh: uint64(time.Now().UnixNano())}
+	w.config = load.Config{SpaceBytes: w.lane.SpaceBytes(), TotalBytes: totalBytes(j, w.lane.SpaceBytes()), Worker: n, Workers: j.NumJobs, Fresh: uint64(time.Now().UnixNano())}
 	if w.source, err = w.firstSource(); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (w *worker) resultConfig() result.WorkerConfig {
 	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: w.depth,
 		BlockBytes: int64(maxBytes(j)), Target: inWords(w.k.target.Facts()),
 		Percentiles: j.Percentiles, Slat: j.SlatPercentiles, Clat: j.ClatPercentiles, Lat: j.LatPercentiles,
-		OpenLoop: j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0, ContinueOnError: j.ContinueOnError != 0}
+		OpenLoop: openLoop(j), ContinueOnError: j.ContinueOnError != 0}
 	for _, s := range j.Settings {
 		c.Options = append(c.Options, result.Option{Name: s.Name, Value: s.Value})
 	}
@@ -61,6 +61,11 @@ func (w *worker) resultConfig() result.WorkerConfig {
 		c.Directions = append(c.Directions, result.Write)
 	}
 	return c
+}
+
+// openLoop says whether ops have intended starts.
+func openLoop(j *job.Job) bool {
+	return j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0 || j.Chat.Sessions > 0 && j.Chat.PerSecond > 0
 }
 
 // inWords is a target in one line, as in "raw, uring, direct, ext4".

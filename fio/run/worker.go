@@ -25,8 +25,8 @@ type worker struct {
 	maker    payload.Maker
 	config   load.Config
 
-	source   load.Source
-	checking bool // in the pass that reads back what was written
+	source load.Source
+	work   *load.Work // what source comes from; nil after it is closed
 
 	free  []*target.IO
 	batch []*target.IO // to be submitted now
@@ -38,6 +38,8 @@ type worker struct {
 	held    bool    // op is one
 	askAt   time.Time
 	over    bool // no op is begun any more
+	ran     bool // the source has ended by itself
+	failed  bool // an error has ended the worker
 	started time.Time
 	endAt   time.Time // zero: when the source ends
 	beginAt time.Time // end of the ramp; zero once it is over
@@ -61,10 +63,13 @@ func (w *worker) run(ctx context.Context) error {
 	defer w.pace.Stop()
 	defer w.alarm.Stop()
 	err := w.loop(ctx)
+	if err == nil && w.ran && w.work != nil {
+		err = w.work.Err()
+	}
 	if err == nil && !w.over {
 		panic("run: a worker ended with work to do")
 	}
-	if err == nil && ctx.Err() == nil && w.j.Writes && w.j.Verify != job.CheckNone && w.j.DoVerify && !w.j.VerifyOnly {
+	if err == nil && ctx.Err() == nil && w.j.Writes && w.j.Verify != job.CheckNone && w.j.DoVerify && !w.j.VerifyOnly && !w.failed && w.j.Trace == "" && w.j.Chat.Sessions == 0 {
 		err = w.readBack(ctx)
 	}
 	w.recorder.End(w.sinceStart(time.Now()))
@@ -194,7 +199,7 @@ func (w *worker) next(nowNS int64) bool {
 	if !w.held {
 		switch w.source.Next(nowNS, &w.op) {
 		case load.End:
-			w.over = true
+			w.over, w.ran = true, true
 			return false
 		case load.Wait:
 			if w.op.IntendedNS != load.AtOnce {
