@@ -26,11 +26,16 @@ func (r *Run) document(nowNS int64, full bool) *Document {
 	now := r.start.Add(time.Duration(nowNS))
 	d := &Document{FioVersion: r.config.Version, Timestamp: now.Unix(), TimestampMS: now.UnixMilli(),
 		Time: now.Format(time.ANSIC), GlobalOptions: r.config.GlobalOptions, Jobs: []Job{}, DiskUtil: disks, Spillway: &extra}
+	var sums []*merged
 	for _, recorders := range entries {
 		m := mergeRecorders(recorders, nowNS)
 		if full {
 			m.config.Slat, m.config.Clat, m.config.Lat = true, true, true
 		}
+		sums = append(sums, m)
+	}
+	shareUsage(sums)
+	for _, m := range sums {
 		job := m.job()
 		job.Elapsed = (nowNS + 999_999_999) / 1e9
 		d.Jobs = append(d.Jobs, job)
@@ -74,7 +79,7 @@ func (m *merged) job() Job {
 		errors, first := m.errors(), int64(m.errno)
 		j.TotalErrors, j.FirstError = &errors, &first
 	}
-	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process", Target: m.config.Target, BlockBytes: m.config.BlockBytes, Error: m.errText, OpenLoop: m.config.OpenLoop,
+	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process, by I/Os", Target: m.config.Target, BlockBytes: m.config.BlockBytes, Error: m.errText, OpenLoop: m.config.OpenLoop,
 		Read: m.spillwayStats(Read), Write: m.spillwayStats(Write)}
 	if ios > 0 && bytes > 0 {
 		cpu := m.usage.User + m.usage.System

@@ -156,7 +156,7 @@ type Spillway struct {
 // SpillwayJob is what we add to each job.
 type SpillwayJob struct {
 	Workers    int            `json:"workers"`   // that the entry sums up
-	CPUScope   string         `json:"cpu_scope"` // whose CPU usr_cpu and sys_cpu count: "process"
+	CPUScope   string         `json:"cpu_scope"` // whose CPU is counted: the process, shared out by I/Os among what ran at the same time
 	Error      string         `json:"error,omitempty"`
 	Target     string         `json:"target,omitempty"`      // in words
 	BlockBytes int64          `json:"block_bytes,omitempty"` // the largest

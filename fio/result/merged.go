@@ -17,7 +17,9 @@ type merged struct {
 	workers    int
 	runtimeMS  int64 // summed
 	longestMS  int64
-	usage      Usage // of the process, from the first begin to the last end
+	firstNS    int64 // the first begin; none if larger than lastNS
+	lastNS     int64 // the last end
+	usage      Usage // of the process in between; shareUsage leaves the part of the entry
 	errno      int
 	errText    string
 	steady     *SteadyState
@@ -26,7 +28,7 @@ type merged struct {
 // mergeRecorders adds up recorders, one at least, at a time of the run.
 func mergeRecorders(recorders []*Recorder, nowNS int64) *merged {
 	m := &merged{config: recorders[0].config, workers: len(recorders)}
-	firstNS, lastNS := int64(math.MaxInt64), int64(-1)
+	m.firstNS, m.lastNS = math.MaxInt64, -1
 	var before, after Usage
 	for _, r := range recorders {
 		r.mu.Lock()
@@ -40,17 +42,41 @@ func mergeRecorders(recorders []*Recorder, nowNS int64) *merged {
 			ms := max((endNS-r.beginNS)/1e6, 1)
 			m.runtimeMS += ms
 			m.longestMS = max(m.longestMS, ms)
-			if r.beginNS < firstNS {
-				firstNS, before = r.beginNS, r.before
+			if r.beginNS < m.firstNS {
+				m.firstNS, before = r.beginNS, r.before
 			}
-			if endNS > lastNS {
-				lastNS, after = endNS, usage
+			if endNS > m.lastNS {
+				m.lastNS, after = endNS, usage
 			}
 		}
 		r.mu.Unlock()
 	}
 	m.usage = after.Since(before)
 	return m
+}
+
+// shareUsage leaves each entry its part of what the process used: by I/Os, with all
+// entries that ran at the same time. Goroutines move between threads, so nobody can
+// tell it apart exactly.
+func shareUsage(entries []*merged) {
+	parts := make([]float64, len(entries))
+	for i, m := range entries {
+		own, _ := m.done()
+		all := uint64(0)
+		for _, other := range entries {
+			if other == m || other.firstNS < m.lastNS && m.firstNS < other.lastNS {
+				ios, _ := other.done()
+				all += ios
+			}
+		}
+		parts[i] = 1
+		if all > 0 {
+			parts[i] = float64(own) / float64(all)
+		}
+	}
+	for i, m := range entries {
+		m.usage = m.usage.part(parts[i])
+	}
 }
 
 // add sums the counters of r, whose lock is held.

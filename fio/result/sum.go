@@ -35,15 +35,17 @@ func (r *Run) Sum(d Direction, fit func(WorkerConfig) bool) Sum {
 }
 
 // Judge compares P99 with a budget. A read that was late has no latency of its
-// own: each counts as one just over the budget, the least that it can have been.
+// own: each counts as one in the next bucket over the budget, as it can have been no
+// less.
 func (s Sum) Judge(budgetNS int64) fio.Verdict {
 	if s.Outcomes[Late] == 0 {
 		return fio.Judge(s.Lat, budgetNS)
 	}
+	const bucketsPerTwo = 64 // so no bucket is wider than a 64th of what it holds
 	var all histogram.Histogram
 	all.Merge(s.lat)
 	for range s.Outcomes[Late] {
-		all.Record(budgetNS + 1)
+		all.Record(budgetNS + budgetNS/bucketsPerTwo + 1)
 	}
 	return fio.Judge(all.Snapshot(), budgetNS)
 }

@@ -31,7 +31,7 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 		}
 	}
 	if j.CPUPerIOUS != nil && j.CPUPerGBS != nil {
-		fmt.Fprintf(b, "     cpu cost  : %.2f usec per I/O, %.3f s per GB (of the whole %s)\n", *j.CPUPerIOUS, *j.CPUPerGBS, j.CPUScope)
+		fmt.Fprintf(b, "     cpu cost  : %.2f usec per I/O, %.3f s per GB\n", *j.CPUPerIOUS, *j.CPUPerGBS)
 	}
 }
 

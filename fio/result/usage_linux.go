@@ -30,3 +30,10 @@ func (u Usage) Since(before Usage) Usage {
 	return Usage{User: u.User - before.User, System: u.System - before.System, Switches: u.Switches - before.Switches,
 		MajorFaults: u.MajorFaults - before.MajorFaults, MinorFaults: u.MinorFaults - before.MinorFaults}
 }
+
+// part is a share, 0 to 1.
+func (u Usage) part(share float64) Usage {
+	of := func(n int64) int64 { return int64(float64(n)*share + 0.5) }
+	return Usage{User: time.Duration(of(int64(u.User))), System: time.Duration(of(int64(u.System))), Switches: of(u.Switches),
+		MajorFaults: of(u.MajorFaults), MinorFaults: of(u.MinorFaults)}
+}
