@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -21,17 +22,20 @@ type compute struct {
 const (
 	computeFromRule  = "namespace" // the operator's number for the namespace
 	computeFromModel = "model"     // the roofline of the model that the descriptor names
-	computeFromGate  = "gate"      // the operator's number for all
+	computeFromGate  = "gate"      // the operator's number for all, or the roofline of a model for all
 )
 
 // computeOf is what is known of a namespace: a number for it, else the roofline of its
-// model, else a number for all.
+// model, else the roofline of a model for all or a number for all.
 func (o *Options) computeOf(d *engine.Descriptor) *compute {
 	if perToken := o.Namespaces[d.Name].ComputePerToken; perToken > 0 {
 		return &compute{from: computeFromRule, perToken: perToken}
 	}
-	if setup := o.setupOf(d); setup != nil {
+	if setup := o.setupOf(d.Model, d.TensorParallel, d.PipelineSize); setup != nil {
 		return &compute{from: computeFromModel, setup: setup}
+	}
+	if setup := o.Setup(); setup != nil {
+		return &compute{from: computeFromGate, setup: setup}
 	}
 	if o.ComputePerToken > 0 {
 		return &compute{from: computeFromGate, perToken: o.ComputePerToken}
@@ -39,25 +43,52 @@ func (o *Options) computeOf(d *engine.Descriptor) *compute {
 	return &compute{}
 }
 
-// setupOf is the model of a descriptor on the GPUs it was made for; nil if model or GPU are
-// not known.
-func (o *Options) setupOf(d *engine.Descriptor) *model.Setup {
-	if o.GPU == "" || d.Model == "" {
+// Setup is Options.Model on Options.GPU; nil if either is not known.
+func (o *Options) Setup() *model.Setup { return o.setupOf(o.Model, o.TensorParallel, 1) }
+
+// setupOf is a model on so many GPUs of the node's; nil if model or GPU are not known.
+func (o *Options) setupOf(name string, tensor, pipeline int) *model.Setup {
+	if o.GPU == "" || name == "" {
 		return nil
 	}
 	gpu, err := model.FindGPU(o.GPU)
 	if err != nil {
 		return nil
 	}
-	m, err := model.Find(d.Model)
+	m, err := model.Find(name)
 	if err != nil {
 		return nil
 	}
-	setup := &model.Setup{Model: m, GPU: gpu, Tensor: d.TensorParallel, Pipeline: d.PipelineSize}
-	if setup.WithDefaults().Validate() != nil || setup.Prefill(1).Time == 0 {
+	setup := model.Setup{Model: m, GPU: gpu, Tensor: tensor, Pipeline: pipeline}.WithDefaults()
+	if setup.Validate() != nil || setup.Prefill(1).Time == 0 {
 		return nil
 	}
-	return setup
+	return &setup
+}
+
+// validateCompute checks what Setup needs.
+func (o *Options) validateCompute() error {
+	if o.GPU != "" {
+		if _, err := model.FindGPU(o.GPU); err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	if o.TensorParallel < 0 || o.TensorParallel > model.GPUsMax {
+		return fmt.Errorf("%w: TP %d: want 1 to %d GPUs", ErrOptions, o.TensorParallel, model.GPUsMax)
+	}
+	if o.Model == "" {
+		return nil
+	}
+	if _, err := model.Find(o.Model); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if o.GPU == "" {
+		return fmt.Errorf("%w: a model (%s) without a GPU tells no time", ErrOptions, o.Model)
+	}
+	if o.ComputePerToken > 0 {
+		return fmt.Errorf("%w: a model (%s) and a time to compute a token (%v): give one of them", ErrOptions, o.Model, o.ComputePerToken)
+	}
+	return nil
 }
 
 // prefix is the time to compute a prefix of so many tokens from its beginning; 0 if it is

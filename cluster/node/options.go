@@ -9,7 +9,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/memory"
-	"github.com/spillway-kv/spillway/tiering/model"
 )
 
 // Options configure a Node. Zero values mean the defaults named here.
@@ -60,6 +59,10 @@ type Options struct {
 	// GPU is what models run on, by a name that tiering/model knows; empty: unknown. With it the
 	// time of computing a prefix is the roofline of the model that a descriptor names.
 	GPU string
+	// Model is what runs in namespaces whose descriptors name no model that tiering/model
+	// knows, on so many GPUs that share each layer (0: 1), in place of ComputePerToken; empty: unknown.
+	Model          string
+	TensorParallel int
 	// ComputePerToken is the time to compute one token of a prompt, for namespaces of
 	// which nothing better is known; 0: unknown.
 	ComputePerToken time.Duration
@@ -157,10 +160,8 @@ func (o Options) Validate() error {
 	if err := o.Admission.validate(); err != nil {
 		return err
 	}
-	if o.GPU != "" {
-		if _, err := model.FindGPU(o.GPU); err != nil {
-			return fmt.Errorf("%w: %w", ErrOptions, err)
-		}
+	if err := o.validateCompute(); err != nil {
+		return err
 	}
 	for name, rule := range o.Namespaces {
 		if rule.ComputePerToken < 0 {

@@ -40,6 +40,9 @@ func (f *File) Check() error {
 	if f.Limits.StopTime.Duration < 0 || f.Gate.ComputePerToken.Duration < 0 {
 		return bad("limits.stop_time %v or gate.compute_per_token %v is negative", f.Limits.StopTime, f.Gate.ComputePerToken)
 	}
+	if f.Gate.TP < 1 {
+		return bad("gate.tp is %d; want 1 or more", f.Gate.TP)
+	}
 	if f.Gate.Budget.Duration != 0 {
 		if _, err := fio.ParseBudget(f.Gate.Budget.String()); err != nil {
 			return bad("gate.budget: %v", err)
@@ -104,7 +107,7 @@ func (f *File) NodeOptions() (o node.Options, err error) {
 		RegionsMax: l.Regions, RegionBytesMax: int64(l.RegionBytes), LeasesMax: l.Leases,
 		PutQueueBytes: int64(f.Puts.QueueBytes), PutQueueTime: f.Puts.QueueTime.Duration,
 		Patience: l.Patience.Duration, StallTime: l.StallTime.Duration, KeepRegionsUnpinned: !l.PinnedMemory,
-		GPU: f.Gate.GPU, ComputePerToken: f.Gate.ComputePerToken.Duration, Admission: f.Admission.options(), Endurance: map[string]int64{}}
+		GPU: f.Gate.GPU, Model: f.Gate.Model, TensorParallel: f.Gate.TP, ComputePerToken: f.Gate.ComputePerToken.Duration, Admission: f.Admission.options(), Endurance: map[string]int64{}}
 	for i := range f.Stores {
 		o.Endurance[f.Stores[i].Dir] = int64(f.Stores[i].Endurance)
 	}

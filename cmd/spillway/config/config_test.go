@@ -76,6 +76,12 @@ func TestRefused(t *testing.T) {
 		{smallest + "[[namespace]]\nname = \"a\"\nquota = \"0 MiB\"\n", "f.toml:5: "},
 		{smallest + "[gate]\nbudget = \"2h\"\n", "gate.budget"},
 		{smallest + "[gate]\ncompute_per_token = \"-2s\"\n", "negative"},
+		{smallest + "[gate]\nmodel = \"Llama-3.1-8\"\ngpu = \"H200\"\n", "near are Llama-3.1-8B"},
+		{smallest + "[gate]\nmodel = \"Llama-3.1-8B\"\n", "without a GPU"},
+		{smallest + "[gate]\nmodel = \"Llama-3.1-8B\"\ngpu = \"H20O\"\n", "near are H20"},
+		{smallest + "[gate]\nmodel = \"Llama-3.1-8B\"\ngpu = \"H200\"\ncompute_per_token = \"27us\"\n", "give one of them"},
+		{smallest + "[gate]\ntp = 0\n", "gate.tp is 0"},
+		{smallest + "[gate]\ntp = 5000\n", "TP 5000"},
 		{smallest + "[admin]\naddress = \"localhost\"\n", "want a host and a port"},
 		{smallest + "[admin]\naddress = \":9470\"\n", "other machines reach it"},
 		{smallest + "[admin]\naddress = \"0.0.0.0:9470\"\n", "admin.allow_remote"},
@@ -181,6 +187,7 @@ quota = "none"
 budget = "30ms"
 compute_per_token = "14us"
 gpu = "h200"
+tp = 2
 [admin]
 address = "[::1]:0"
 token = "a"
@@ -195,7 +202,7 @@ format = "json"
 	}
 	want := node.Options{Token: "from a file", AllowUIDs: []uint32{1, 2}, OnlyListed: true, ConnectionsMax: 1, RequestsMax: 2, NamespacesMax: 3, RegionsMax: 4,
 		RegionBytesMax: 5 << 30, KeysMax: 6, LeasesMax: 7, Patience: 8 * time.Second, StallTime: 9 * time.Second, KeepRegionsUnpinned: true,
-		GPU: "h200", ComputePerToken: 14 * time.Microsecond, PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
+		GPU: "h200", TensorParallel: 2, ComputePerToken: 14 * time.Microsecond, PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
 		Admission: node.Admission{Admit: node.AdmitSecond, PartialBlocks: true, WriteBytesPerSecond: 500e6, WriteBurst: 12 * time.Second,
 			DrivesPerDay: 1.5, WearBurst: 2 * time.Hour},
 		Namespaces: map[string]node.NamespaceRule{"x": {Token: "t", Share: 12, QuotaBytes: 13 << 30, Admit: node.AdmitAll, WriteShare: 14, ComputePerToken: 15 * time.Microsecond}, "y": {Share: 1, QuotaBytes: node.NoQuota}}}
@@ -215,7 +222,7 @@ format = "json"
 		t.Errorf("group %d, %v", id, err)
 	}
 	for _, field := range unset(reflect.ValueOf(*f), "") {
-		if !slices.Contains([]string{"socket.token", "admin.allow_remote", "admin.token_file", "namespace.token_file", "limits.stop_time", "limits.pinned_memory"}, field) {
+		if !slices.Contains([]string{"socket.token", "admin.allow_remote", "admin.token_file", "namespace.token_file", "limits.stop_time", "limits.pinned_memory", "gate.model"}, field) {
 			t.Errorf("this test does not set %s", field)
 		}
 	}

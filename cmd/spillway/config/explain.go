@@ -18,6 +18,11 @@ func (f *File) Explain() (lines []string) {
 	if second := f.bySecond(); second != "" {
 		say("admission: in %s a block is stored when it is put for the second time", second)
 	}
+	if s := f.Gate.setup(); s != nil {
+		say("gate: by the roofline of %s TP %d on %s, a token of a prompt of %d takes %v, and one of %d %v; a prefix so long is worth loading from %.3g and %.3g GB/s on",
+			s.Model.Name, s.Tensor, s.GPU.Name, promptTokens, s.Prefill(promptTokens).PerToken.Round(10*time.Nanosecond), promptTokens*8,
+			s.Prefill(promptTokens*8).PerToken.Round(10*time.Nanosecond), s.BreakEven(promptTokens)/1e9, s.BreakEven(promptTokens*8)/1e9)
+	}
 	for i := range f.Stores {
 		s := &f.Stores[i]
 		for _, l := range f.Admission.budgets(int64(s.Capacity)) {

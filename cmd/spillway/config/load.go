@@ -87,6 +87,7 @@ func Default() *File {
 		Puts:      Puts{QueueBytes: Size(o.PutQueueBytes), QueueTime: Duration{o.PutQueueTime}},
 		Admission: Admission{Admit: o.Admission.Admit, WriteBurst: Duration{o.Admission.WriteBurst}, WearBurst: Duration{o.Admission.WearBurst}},
 		Memory:    Memory{Mode: string(memory.Exclusive), NUMA: NUMAAuto},
+		Gate:      Gate{TP: 1},
 		Log:       Log{Level: "info", Format: "text"},
 	}
 }

@@ -244,7 +244,7 @@ func (d *daemon) configureView() error {
 	if err != nil {
 		return err
 	}
-	d.view.Configure(admin.Gate{Budget: d.config.Gate.Budget.Duration, ComputePerToken: d.config.Gate.ComputePerToken.Duration}, token)
+	d.view.Configure(admin.Gate{Budget: d.config.Gate.Budget.Duration, ComputePerToken: d.config.Gate.PromptToken()}, token)
 	return nil
 }
 
