@@ -56,7 +56,7 @@ func (t *deviceTarget) Facts() Facts {
 // Lane implements Target.
 func (t *deviceTarget) Lane(int) (Lane, error) {
 	n := t.f.SizeBytes()
-	return &deviceLane{part: rangeOf{partBytes: n, spaceBytes: n}, depth: t.depth,
+	return &deviceLane{part: rangeOf{partBytes: n, spaceBytes: n}, depth: t.depth, memory: memory{ios: t.depth},
 		files: []device.File{t.f}, devices: []submitter{t.d}}, nil
 }
 

@@ -177,7 +177,7 @@ func (r *raw) Close() error { return nil }
 
 // Lane implements Target.
 func (r *raw) Lane(n int) (_ Lane, err error) {
-	l := &deviceLane{part: r.part, depth: r.j.IODepth}
+	l := &deviceLane{part: r.part, depth: r.j.IODepth, memory: memory{ios: r.j.IODepth}}
 	if r.sync() {
 		l.depth = 1
 	}

@@ -40,7 +40,7 @@ func (t *storeTarget) Close() error { return nil }
 
 // Lane implements Target.
 func (t *storeTarget) Lane(int) (Lane, error) {
-	l := &storeLane{t: t, spaces: map[space]*engine.Namespace{}}
+	l := &storeLane{t: t, spaces: map[space]*engine.Namespace{}, memory: memory{ios: t.j.IODepth}}
 	l.crew = newCrew(t.j.IODepth, t.j.Offload, l.do)
 	return l, nil
 }
