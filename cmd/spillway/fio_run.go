@@ -43,6 +43,9 @@ func (f *fioRun) conduct(ctx context.Context, w io.Writer) (int, error) {
 		f.meter.clear()
 		return err
 	})
+	if reportErr := f.writeReport(); reportErr != nil && err == nil {
+		return int(exitError), reportErr
+	}
 	return code, err
 }
 

@@ -28,7 +28,7 @@ func underBudget(s *sweep.Sweep) string {
 }
 
 func drawSweep(s *sweep.Sweep, size size) template.HTML {
-	const top, height, between = 52.0, 150.0, 58.0
+	const top, height, between = 40.0, 150.0, 58.0
 	var rates, latencies, depths []float64
 	for _, p := range s.Points {
 		rates, depths = append(rates, p.BWBytes/1e6), append(depths, float64(p.Depth))
@@ -70,8 +70,13 @@ func drawSweep(s *sweep.Sweep, size size) template.HTML {
 	return size.picture(c, lower.bottom()+bottom+14, "Throughput and P99 against queue depth", description)
 }
 
-// mark is a line down through both plots.
+// mark is a line down through both plots, with its name to the side where there is
+// room.
 func mark(c *chart.Canvas, x, top, bottom float64, s size, text string) {
-	c.Line(x, top-8, x, bottom, `class="mark"`)
-	label(c, x, top-14, s, "markText", text)
+	c.Line(x, top-4, x, bottom, `class="mark"`)
+	if x > s.width-80 {
+		c.Text(x-6, top+12, "end", `class="markText"`, text)
+		return
+	}
+	c.Text(x+6, top+12, "start", `class="markText"`, text)
 }

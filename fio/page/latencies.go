@@ -139,7 +139,7 @@ func drawTail(lines []line, budgetNS int64, s size) template.HTML {
 	values, rarest := []float64{}, 100.0
 	for _, l := range lines {
 		values = append(values, quantile(l.latency, 0.5), float64(*l.latency.Max))
-		rarest = max(rarest, min(float64(l.latency.N), 1e5))
+		rarest = max(rarest, min(float64(l.latency.N), s.rarest))
 	}
 	if budgetNS > 0 {
 		values = append(values, float64(budgetNS))

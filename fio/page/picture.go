@@ -10,13 +10,14 @@ import (
 
 // size is one of the two widths that each picture is drawn for.
 type size struct {
-	width float64
-	steps int // ticks of a linear axis
+	width  float64
+	steps  int     // ticks of a linear axis
+	rarest float64 // how far a tail goes: 1 I/O of so many
 }
 
 var (
-	wide   = size{960, 8}
-	narrow = size{340, 4}
+	wide   = size{960, 8, 1e5}
+	narrow = size{340, 4, 1e4}
 )
 
 // margins of a plot: room for labels.
@@ -60,7 +61,11 @@ func (p plot) yAxis(y chart.Scale, ticks []float64, name func(float64) string) {
 func (p plot) xAxis(x chart.Scale, ticks []float64, name func(float64) string) {
 	for _, v := range ticks {
 		p.Line(x.At(v), p.bottom(), x.At(v), p.bottom()+4, `class="axis"`)
-		p.Text(x.At(v), p.bottom()+17, "middle", `class="tick"`, name(v))
+		at, anchor := x.At(v), "middle"
+		if at > p.end()-10 { // room for the last label
+			at, anchor = p.width-2, "end"
+		}
+		p.Text(at, p.bottom()+17, anchor, `class="tick"`, name(v))
 	}
 	p.Line(left, p.bottom(), p.end(), p.bottom(), `class="axis"`)
 }

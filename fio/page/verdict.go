@@ -39,6 +39,13 @@ func verdictOf(s *result.Spillway) *verdictView {
 			v.Why = append(v.Why, "The engine would wait for this medium at this load. Less in flight at each drive, more drives, or a slower token would help.")
 		}
 	}
+	if s.Sweep != nil && len(s.Sweep.Points) > 0 && v.Class != "open" {
+		depth := s.Sweep.DepthUnderBudget
+		if depth == 0 {
+			depth = s.Sweep.Points[0].Depth
+		}
+		v.Sentence = fmt.Sprintf("At queue depth %d %s", depth, v.Sentence)
+	}
 	if g.BudgetFrom != "" {
 		v.Why = append(v.Why, fmt.Sprintf("The budget of %s: %s.", budget, g.BudgetFrom))
 	}
@@ -66,7 +73,7 @@ func depthWords(s *result.Spillway) (all []string) {
 	switch {
 	case e == nil || e.Drives == 0 && !e.Hopeless:
 	case e.Hopeless:
-		all = append(all, "An estimate by Little's law: no number of such drives would do, since even one read at a time is over the budget.")
+		all = append(all, "An estimate by Little's law: no number of such drives would do, since even one read at a time would be over the budget.")
 	case e.Swept:
 		all = append(all, fmt.Sprintf("An estimate by Little's law: %s would serve these %d in flight, %.3g at each, within the budget, if the load spreads evenly.", drives(e.Drives), e.Depth, e.DepthEach))
 	default:

@@ -78,7 +78,7 @@ func (s *Spillway) sweepText(b *bytes.Buffer) {
 	switch e := s.Estimate; {
 	case e == nil:
 	case e.Hopeless:
-		b.WriteString("Estimate by Little's law: even one I/O at a time is over the budget; no number of such drives would do.\n")
+		b.WriteString("Estimate by Little's law: even one I/O at a time would be over the budget; no number of such drives would do.\n")
 	case e.Drives > 0:
 		fmt.Fprintf(b, "Estimate by Little's law: at most %.0f in flight at each drive, so %d such for these %d.\n", math.Floor(e.DepthEach), e.Drives, e.Depth)
 	}
