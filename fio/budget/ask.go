@@ -67,9 +67,9 @@ func (a *Ask) Empty() bool {
 	return a.Budget == "" && a.From == "" && a.Preset == "" && a.Model == "" && a.ModelConfig == ""
 }
 
-// Resolve finds the budget. Errors about the Ask itself are *UsageError; what is
-// asked for may be malformed even where it does not decide. Nothing asked for
-// is an error too.
+// Resolve finds the budget. Errors about the Ask itself are *UsageError: nothing asked
+// for, or a fault in what decides or in what says which model runs where. Other errors are
+// of an engine that does not answer, or of a machine without a GPU.
 func (a *Ask) Resolve(ctx context.Context, m Machine) (*Budget, error) {
 	if a.Empty() {
 		return nil, &UsageError{Err: errors.New("no budget: give --budget, --budget-from, or --model and --gpu")}
