@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -139,19 +140,31 @@ func (f *fioRun) judge() {
 	reads := f.result.Sum(result.Read, nil)
 	budgetNS := f.budget.PerToken.Nanoseconds()
 	gate := result.GateOf(reads.Judge(budgetNS), f.budget.Where)
-	depth := 0
-	for i := range f.c.asked.Jobs {
-		if j := &f.c.asked.Jobs[i]; j.Reads {
-			depth = max(depth, j.IODepth*j.NumJobs)
-		}
-	}
-	estimate := sweep.Drives(f.result.Point(depth, budgetNS), budgetNS)
+	p := f.result.Point(f.inFlight(), budgetNS)
+	estimate := sweep.Drives(p, budgetNS)
 	f.result.Amend(func(s *result.Spillway) {
 		s.Verdict = gate
 		if gate.P99NS != nil {
 			s.Estimate = &estimate
 		}
 	})
+}
+
+// inFlight is how many reads are in flight: the depth of the jobs, or, where one has
+// a rate, what Little's law says of it.
+func (f *fioRun) inFlight() int {
+	depth, open := 0, false
+	for i := range f.c.asked.Jobs {
+		if j := &f.c.asked.Jobs[i]; j.Reads {
+			depth = max(depth, j.IODepth*j.NumJobs)
+			open = open || fiorun.OpenLoop(j)
+		}
+	}
+	if open {
+		p := f.result.Point(depth, 0)
+		depth = min(depth, int(math.Ceil(p.IOPS*p.MeanNS/1e9)))
+	}
+	return max(depth, 1)
 }
 
 // failure is what the exit code of the result means for the user; err is why the

@@ -50,7 +50,7 @@ func (w *worker) resultConfig() result.WorkerConfig {
 	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: w.depth,
 		BlockBytes: int64(maxBytes(j)), Target: inWords(w.k.target.Facts()),
 		Percentiles: j.Percentiles, Slat: j.SlatPercentiles, Clat: j.ClatPercentiles, Lat: j.LatPercentiles,
-		OpenLoop: openLoop(j), ContinueOnError: j.ContinueOnError != 0}
+		OpenLoop: OpenLoop(j), ContinueOnError: j.ContinueOnError != 0}
 	for _, s := range j.Settings {
 		c.Options = append(c.Options, result.Option{Name: s.Name, Value: s.Value})
 	}
@@ -63,8 +63,8 @@ func (w *worker) resultConfig() result.WorkerConfig {
 	return c
 }
 
-// openLoop says whether ops have intended starts.
-func openLoop(j *job.Job) bool {
+// OpenLoop says whether a job's ops have intended starts.
+func OpenLoop(j *job.Job) bool {
 	return j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0 || j.Chat.Sessions > 0 && j.Chat.PerSecond > 0
 }
 
