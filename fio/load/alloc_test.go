@@ -18,7 +18,7 @@ func TestNoAllocations(t *testing.T) {
 	poisson.RateIOPS, poisson.Poisson, poisson.Namespaces = [2]int64{1e6, 1e6}, true, 4
 	think := plain(false, 100, 4*kib)
 	think.ThinkTime, think.ThinkBlocks = time.Microsecond, 4
-	chat := &job.Job{Chat: job.Chat{Sessions: 50, Think: 0.01}, Runtime: time.Hour}
+	chat := &job.Job{Engine: job.EngineStore, Chat: job.Chat{Sessions: 50, Think: 0.01}, Runtime: time.Hour}
 	for name, j := range map[string]*job.Job{"zipf": zipf, "mixed lengths": mixed, "poisson": poisson, "think": think, "chat": chat} {
 		w, err := New(j, Config{SpaceBytes: 1 << 30, TotalBytes: Endless, BlockBytes: 4096, TokensPerBlock: trace.TokensPerBlock})
 		if err != nil {

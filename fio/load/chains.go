@@ -21,10 +21,11 @@ type Chains struct {
 	active     []*chain // by age
 	slots      []*chain // all that were ever made, by their tag
 	free       []*chain
-	next       *chain // from the feed, not yet begun; nil: ask it
-	feedWakeNS int64  // of the feed's last Wait, if next is nil
-	ended      bool   // the feed
-	report     Load   // for OnLoad
+	next       *chain   // from the feed, not yet begun; nil: ask it
+	feedWakeNS int64    // of the feed's last Wait, if next is nil
+	ended      bool     // the feed
+	held       []uint64 // by slot: the block there, plus 1; empty: the target knows
+	report     Load     // for OnLoad
 }
 
 // chain is one request under way.
@@ -47,7 +48,7 @@ func NewChains(feed Feed, c ChainConfig) *Chains {
 	if c.RequestsMax <= 0 {
 		c.RequestsMax = requestsMaxDefault
 	}
-	return &Chains{feed: feed, config: c}
+	return &Chains{feed: feed, config: c, held: make([]uint64, c.Slots)}
 }
 
 // Err is why the requests ended early, nil if they did not.
@@ -167,9 +168,25 @@ func (s *Chains) begin(nowNS int64) {
 	if c.Mode == PutOnly {
 		c.loaded, c.prefix, c.puts, c.putNS = true, 0, n, nowNS
 		s.settle(c, nowNS)
-	} else if n == 0 {
+		return
+	}
+	if len(s.held) > 0 && c.Mode == LoadThenPut {
+		c.prefix = s.heldPrefix(c.Blocks)
+	}
+	if c.prefix == 0 {
 		s.load(c, nowNS)
 	}
+}
+
+// heldPrefix is how many blocks of a chain, from its root, were put and not
+// written over.
+func (s *Chains) heldPrefix(blocks []uint64) int {
+	for i, b := range blocks {
+		if s.held[b%s.config.Slots] != b+1 {
+			return i
+		}
+	}
+	return len(blocks)
 }
 
 func (s *Chains) read(c *chain, nowNS int64, op *Op) {
@@ -201,6 +218,9 @@ func (s *Chains) fill(c *chain, op *Op, kind Kind, depth int) {
 func (s *Chains) Done(op *Op, outcome Outcome, nowNS int64) {
 	c := s.slots[op.Tag]
 	if op.Kind == Write {
+		if outcome == OK && len(s.held) > 0 {
+			s.held[op.Block%s.config.Slots] = op.Block + 1
+		}
 		c.writing--
 		s.settle(c, nowNS)
 		return

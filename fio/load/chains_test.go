@@ -188,3 +188,19 @@ func TestLoadsBeforePuts(t *testing.T) {
 		t.Errorf("without one: %v", got)
 	}
 }
+
+// TestSlots: on a target without keys a chain is loaded as far as its blocks were
+// put and not written over since.
+func TestSlots(t *testing.T) {
+	feed := &listFeed{endNS: map[int]int64{}}
+	for _, blocks := range [][]uint64{{1, 2, 3}, {1, 2, 3, 4}, {12}, {1, 2, 3}} { // 12 lies where 2 does
+		feed.requests = append(feed.requests, Request{StartNS: AtOnce, Blocks: blocks})
+	}
+	var loaded []int
+	s := NewChains(feed, ChainConfig{BlockBytes: 1, Slots: 10, OnLoad: func(l *Load) { loaded = append(loaded, l.Loaded) }})
+	p := player{depth: 1, latencyNS: always(10)}
+	puts := count(p.play(t, s), Write, OK)
+	if want := []int{0, 3, 0, 1}; !slices.Equal(loaded, want) || puts != 3+1+1+2 {
+		t.Errorf("loaded %v, not %v; %d puts", loaded, want, puts)
+	}
+}

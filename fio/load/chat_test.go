@@ -118,7 +118,7 @@ func TestChatArrivals(t *testing.T) {
 
 // TestChatWorkers: workers share the system prompts and nothing else.
 func TestChatWorkers(t *testing.T) {
-	j := &job.Job{Chat: job.Chat{Sessions: 8, Think: 1}, RandRepeat: true, NumberIOs: 3000}
+	j := &job.Job{Engine: job.EngineStore, Chat: job.Chat{Sessions: 8, Think: 1}, RandRepeat: true, NumberIOs: 3000}
 	blocks := func(worker int) map[uint64]bool {
 		w, err := New(j, Config{Worker: worker, Workers: 2, BlockBytes: 1, TokensPerBlock: 512})
 		if err != nil {
@@ -146,7 +146,7 @@ func TestChatWorkers(t *testing.T) {
 }
 
 func TestChatNeedsAnEnd(t *testing.T) {
-	if _, err := New(&job.Job{Chat: job.Chat{Sessions: 1}}, Config{}); err == nil {
+	if _, err := New(&job.Job{Engine: job.EngineStore, Chat: job.Chat{Sessions: 1}}, Config{}); err == nil {
 		t.Error("a chat without an end is accepted")
 	}
 }

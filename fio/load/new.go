@@ -139,16 +139,16 @@ func (w *Work) namespace(j *job.Job, c Config, count, i int) (Source, error) {
 			return nil, err
 		}
 		w.files = append(w.files, file)
-		return w.newChains(feed, c), nil
+		return w.newChains(j, c, feed, i)
 	case j.Chat.Sessions > 0:
-		return w.newChains(NewChat(ChatConfig{
+		return w.newChains(j, c, NewChat(ChatConfig{
 			Shape: trace.Config{
 				Seed: seed, Kind: j.Chat.Kind, TokensPerBlock: c.TokensPerBlock, FirstID: uint64(part.Index+1) << 40,
 			},
 			Sessions:  int(partOf(int64(j.Chat.Sessions), part.Of, part.Index)),
 			PerSecond: j.Chat.PerSecond / float64(part.Of),
 			Think:     j.Chat.Think,
-		}), c), nil
+		}), i)
 	}
 	total := c.TotalBytes
 	if total != Endless {
@@ -167,13 +167,25 @@ func (w *Work) namespace(j *job.Job, c Config, count, i int) (Source, error) {
 	return p, nil
 }
 
-func (w *Work) newChains(feed Feed, c Config) *Chains {
-	s := NewChains(feed, ChainConfig{
-		BlockBytes: c.BlockBytes, TokensPerBlock: c.TokensPerBlock,
+// slotsMax bounds the memory for what a target without keys holds, to 512 MiB.
+const slotsMax = 1 << 26
+
+func (w *Work) newChains(j *job.Job, c Config, feed Feed, namespace int) (Source, error) {
+	config := ChainConfig{
+		BlockBytes: c.BlockBytes, TokensPerBlock: c.TokensPerBlock, Namespace: namespace,
 		PrefillNS: c.PrefillNS, DecodeNS: c.DecodeNS, OnLoad: c.OnLoad,
-	})
+	}
+	if keyed := j.Engine == job.EngineStore || j.Engine == job.EnginePool; !keyed {
+		slots := c.SpaceBytes / int64(c.BlockBytes)
+		if slots < 1 || slots > slotsMax {
+			return nil, fmt.Errorf("a range of %d bytes has room for %d blocks of %d bytes; requests of an engine need 1 to %d: change size or block_tokens",
+				c.SpaceBytes, slots, c.BlockBytes, slotsMax)
+		}
+		config.Slots = uint64(slots)
+	}
+	s := NewChains(feed, config)
 	w.chains = append(w.chains, s)
-	return s
+	return s, nil
 }
 
 // openTrace opens a job's trace.

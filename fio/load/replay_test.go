@@ -53,7 +53,7 @@ func count(done []played, kind Kind, outcome Outcome) (n int) {
 
 func TestReplay(t *testing.T) {
 	var loads []Load
-	j := &job.Job{Trace: file(t, "t.jsonl", smallTrace), TraceFormat: "mooncake", TraceSpeed: 2}
+	j := &job.Job{Engine: job.EngineStore, Trace: file(t, "t.jsonl", smallTrace), TraceFormat: "mooncake", TraceSpeed: 2}
 	c := Config{BlockBytes: 8192, TokensPerBlock: 512, OnLoad: func(l *Load) { loads = append(loads, *l) }}
 	done := replayed(t, j, c)
 	// Blocks 2 and 3 are partial. Two reads of block 0 and one of 1 hit.
@@ -74,7 +74,7 @@ func TestReplay(t *testing.T) {
 
 // Smaller blocks than the trace's are cut from them, the partial last one too.
 func TestReplaySmallerBlocks(t *testing.T) {
-	j := &job.Job{Trace: file(t, "t.jsonl", smallTrace), TraceSpeed: 1}
+	j := &job.Job{Engine: job.EngineStore, Trace: file(t, "t.jsonl", smallTrace), TraceSpeed: 1}
 	done := replayed(t, j, Config{BlockBytes: 8192, TokensPerBlock: 64})
 	// 16 full blocks, then one more of 1,100 tokens, then one more of 600.
 	if puts := count(done, Write, OK); puts != 18 {
@@ -84,7 +84,7 @@ func TestReplaySmallerBlocks(t *testing.T) {
 
 // Parts together are the whole, each request once.
 func TestReplayParts(t *testing.T) {
-	j := &job.Job{Trace: file(t, "t.jsonl", smallTrace), TraceSpeed: 1, Namespaces: 2}
+	j := &job.Job{Engine: job.EngineStore, Trace: file(t, "t.jsonl", smallTrace), TraceSpeed: 1, Namespaces: 2}
 	loads := 0
 	for worker := range 3 {
 		replayed(t, j, Config{BlockBytes: 1, TokensPerBlock: 512, Worker: worker, Workers: 3, OnLoad: func(*Load) { loads++ }})
@@ -95,7 +95,7 @@ func TestReplayParts(t *testing.T) {
 }
 
 func TestReplayLimits(t *testing.T) {
-	j := &job.Job{Trace: file(t, "t.jsonl", smallTrace), NumberIOs: 2}
+	j := &job.Job{Engine: job.EngineStore, Trace: file(t, "t.jsonl", smallTrace), NumberIOs: 2}
 	if done := replayed(t, j, Config{BlockBytes: 10, TokensPerBlock: 512}); len(done) != 2 {
 		t.Errorf("%d ops, not 2", len(done))
 	}
@@ -106,7 +106,7 @@ func TestReplayLimits(t *testing.T) {
 }
 
 func TestReplayKVIO(t *testing.T) {
-	j := &job.Job{TraceFormat: "mlperf", TraceSpeed: 1, Trace: file(t, "t.csv",
+	j := &job.Job{Engine: job.EngineStore, TraceFormat: "mlperf", TraceSpeed: 1, Trace: file(t, "t.csv",
 		"Timestamp,Operation,Object_Size_Bytes,Tier,Key,Phase\n"+
 			"1718000000.5,Write,10000,Tier-2,conv_1,Prefill\n"+
 			"1718000000.6,Write,10000,Tier-1,conv_2,Prefill\n"+
@@ -123,7 +123,7 @@ func TestReplayKVIO(t *testing.T) {
 }
 
 func TestReplayAzure(t *testing.T) {
-	j := &job.Job{TraceFormat: "azure", TraceSpeed: 1, Trace: file(t, "t.csv",
+	j := &job.Job{Engine: job.EngineStore, TraceFormat: "azure", TraceSpeed: 1, Trace: file(t, "t.csv",
 		"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n2023-11-16 18:15:47.68,396,109\n")}
 	done := replayed(t, j, Config{BlockBytes: 4096, TokensPerBlock: 64})
 	if puts, hits := count(done, Write, OK), count(done, Read, OK); puts != 5+6 || hits != 0 {
@@ -136,7 +136,7 @@ func TestReplayFaults(t *testing.T) {
 		{"mooncake", smallTrace + "nonsense", "line 4"},
 		{"mlperf", "Timestamp,Operation,Object_Size_Bytes,Tier,Key\n1,Read,9999999999999,Tier-2,big", "larger blocks"},
 	} {
-		w, err := New(&job.Job{Trace: file(t, "t", row.text), TraceFormat: row.format}, Config{BlockBytes: 4096, TokensPerBlock: 512})
+		w, err := New(&job.Job{Engine: job.EngineStore, Trace: file(t, "t", row.text), TraceFormat: row.format}, Config{BlockBytes: 4096, TokensPerBlock: 512})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,10 +147,10 @@ func TestReplayFaults(t *testing.T) {
 		}
 		w.Close()
 	}
-	if _, err := New(&job.Job{Trace: "/does/not/exist"}, Config{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(&job.Job{Engine: job.EngineStore, Trace: "/does/not/exist"}, Config{}); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := New(&job.Job{Trace: "x", TraceFormat: "tape"}, Config{}); err == nil {
+	if _, err := New(&job.Job{Engine: job.EngineStore, Trace: "x", TraceFormat: "tape"}, Config{}); err == nil {
 		t.Error("a format that does not exist is accepted")
 	}
 }
@@ -162,7 +162,7 @@ func TestReplayConversation(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip("the trace is not here")
 	}
-	j := &job.Job{Trace: path, TraceSpeed: 1}
+	j := &job.Job{Engine: job.EngineStore, Trace: path, TraceSpeed: 1}
 	requests, blocks, loaded := 0, 0, 0
 	done := replayed(t, j, Config{BlockBytes: 1, TokensPerBlock: trace.TokensPerBlock, OnLoad: func(l *Load) {
 		requests, blocks, loaded = requests+1, blocks+l.Blocks, loaded+l.Loaded

@@ -61,6 +61,10 @@ type ChainConfig struct {
 	// TokensPerBlock is how many tokens a block holds; 0 if unknown.
 	TokensPerBlock int
 	Namespace      int
+	// Slots, if not 0, is how many blocks a target without keys has places for,
+	// block b lying at b modulo Slots. It cannot say what it holds, so the Chains
+	// remember what they put where, in 8 bytes a slot.
+	Slots uint64
 	// PrefillNS is the time to compute one token of the input, DecodeNS one of
 	// the output: blocks are put, and a request ends, so much later. Default 0: the
 	// target alone sets the pace.
