@@ -231,10 +231,6 @@ type Job struct {
 	TraceSpeed  float64 // 1: real time; 2: twice as fast; 0: no waiting
 	Chat        Chat
 
-	// Precondition replaces the pattern, too: the job brings its range to steady state.
-	// It is no option of a job, but made by load.PreconditionJobs.
-	Precondition bool
-
 	// Proof.
 	Verify          Check
 	DoVerify        bool // read back after writing

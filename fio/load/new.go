@@ -43,10 +43,8 @@ func (c Config) Seed(j *job.Job) uint64 {
 // Work is the load of one worker of a job. Close it when the worker has ended.
 type Work struct {
 	Source
-	// Precondition is the source of a job that is one, else nil.
-	Precondition *Precondition
-	chains       []*Chains
-	files        []io.Closer
+	chains []*Chains
+	files  []io.Closer
 }
 
 // Err is why the load ended before its time: a trace that cannot be read. Ask
@@ -72,13 +70,6 @@ func (w *Work) Close() error {
 func New(j *job.Job, c Config) (*Work, error) {
 	if j.Chat.Sessions > 0 && j.Runtime == 0 && j.NumberIOs == 0 && j.IOSize.Bytes == 0 {
 		return nil, errors.New("a chat has no end: set runtime, number_ios or io_size")
-	}
-	if j.Precondition {
-		p, err := NewPrecondition(preconditionConfig(j, c))
-		if err != nil {
-			return nil, err
-		}
-		return &Work{Source: p, Precondition: p}, nil
 	}
 	c = c.withDefaults(j)
 	w := &Work{}
