@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -57,17 +56,9 @@ type StoredPrefill struct {
 
 // ReadStored reads and checks a file with a measurement.
 func ReadStored(path string) (*Stored, error) {
-	f, err := os.Open(path)
+	text, err := model.ReadFile(path, measurementBytesMax)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, measurementBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > measurementBytesMax {
-		return nil, fmt.Errorf("%s: more than %d bytes", path, measurementBytesMax)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

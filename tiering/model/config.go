@@ -35,23 +35,29 @@ func (e *ConfigError) Unwrap() error { return e.Err }
 // the file, or after its folder if the file is called config.json. What is wrong
 // with the text is a *ConfigError.
 func Load(path string) (*Model, error) {
-	f, err := os.Open(path)
+	text, err := ReadFile(path, configBytesMax)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, configBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > configBytesMax {
-		return nil, &ConfigError{Name: path, Err: fmt.Errorf("more than %d bytes", configBytesMax)}
 	}
 	name := filepath.Base(path)
 	if full, err := filepath.Abs(path); err == nil && name == "config.json" {
 		name = filepath.Base(filepath.Dir(full))
 	}
 	return FromConfig(name, text)
+}
+
+// ReadFile reads a whole file; one of more than bytesMax bytes is an error, and not read.
+func ReadFile(path string, bytesMax int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, bytesMax+1))
+	if err == nil && int64(len(text)) > bytesMax {
+		err = fmt.Errorf("%s: more than %d bytes", path, bytesMax)
+	}
+	return text, err
 }
 
 // config is a config.json, as far as it tells what a token costs. 0, null and a
