@@ -2,21 +2,17 @@ package page
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
 	"flag"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio"
+	"github.com/spillway-kv/spillway/fio/chart/charttest"
 	"github.com/spillway-kv/spillway/fio/result"
 	"github.com/spillway-kv/spillway/fio/sweep"
 )
@@ -136,57 +132,10 @@ func TestPages(t *testing.T) {
 				t.Error("the page has an empty value")
 			}
 			for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAll(html, -1) {
-				checkSVG(t, svg)
-			}
-		})
-	}
-}
-
-// checkSVG wants well-formed XML with a title, and every shape within the picture.
-func checkSVG(t *testing.T, svg []byte) {
-	t.Helper()
-	var width, height float64
-	titled := false
-	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%v in %s", err, svg)
-		}
-		element, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		titled = titled || element.Name.Local == "title"
-		for _, a := range element.Attr {
-			switch a.Name.Local {
-			case "viewBox":
-				box := strings.Fields(a.Value)
-				width, _ = strconv.ParseFloat(box[2], 64)
-				height, _ = strconv.ParseFloat(box[3], 64)
-			case "x", "x1", "x2", "cx":
-				within(t, element.Name.Local, a, width)
-			case "y", "y1", "y2", "cy":
-				within(t, element.Name.Local, a, height)
-			case "points":
-				for pair := range strings.FieldsSeq(a.Value) {
-					x, y, _ := strings.Cut(pair, ",")
-					within(t, "point", xml.Attr{Value: x}, width)
-					within(t, "point", xml.Attr{Value: y}, height)
+				if elements := charttest.CheckSVG(t, name, svg); elements["title"] != 1 {
+					t.Errorf("a picture without a title: %.200s", svg)
 				}
 			}
-		}
-	}
-	if width == 0 || height == 0 || !titled {
-		t.Errorf("no size or no title: %.200s", svg)
-	}
-}
-
-func within(t *testing.T, element string, a xml.Attr, limit float64) {
-	t.Helper()
-	if v, err := strconv.ParseFloat(a.Value, 64); err != nil || !(v >= 0 && v <= limit) {
-		t.Errorf("%s has %s=%q in a picture of %v", element, a.Name.Local, a.Value, limit)
+		})
 	}
 }

@@ -2,16 +2,12 @@ package chart
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
 	"flag"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 
+	"github.com/spillway-kv/spillway/fio/chart/charttest"
 	"github.com/spillway-kv/spillway/integration/bench/spread"
 )
 
@@ -44,59 +40,12 @@ func TestPictures(t *testing.T) {
 		"ratios.svg": sampleRatios(), "lines.svg": sampleLines(),
 		"no-ratios.svg": Ratios("none", nil), "no-lines.svg": Lines("none", "", nil),
 	} {
-		checkSVG(t, name, picture)
+		charttest.CheckSVG(t, name, picture)
 		if *keep != "" {
 			if err := os.WriteFile(filepath.Join(*keep, name), picture, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-// checkSVG wants well-formed XML, finite coordinates, and every shape inside
-// the picture.
-func checkSVG(t *testing.T, name string, picture []byte) {
-	t.Helper()
-	var width, height float64
-	for d := xml.NewDecoder(bytes.NewReader(picture)); ; {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		element, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		for _, a := range element.Attr {
-			v, err := strconv.ParseFloat(a.Value, 64)
-			if err != nil {
-				continue // a colour, a word, a percentage
-			}
-			limit := math.Inf(1)
-			switch a.Name.Local {
-			case "width":
-				if element.Name.Local == "svg" {
-					width = v
-				}
-			case "height":
-				if element.Name.Local == "svg" {
-					height = v
-				}
-			case "x", "x1", "x2", "cx":
-				limit = width
-			case "y", "y1", "y2", "cy":
-				limit = height
-			}
-			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 || v > limit {
-				t.Errorf("%s: %s has %s=%q in a picture of %v x %v", name, element.Name.Local, a.Name.Local, a.Value, width, height)
-			}
-		}
-	}
-	if width == 0 || height == 0 {
-		t.Errorf("%s has no size", name)
 	}
 }
 
