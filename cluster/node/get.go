@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/prefetch"
 )
 
 // get serves a Get.
@@ -19,13 +20,20 @@ func (q *request) get(m *wire.Get) {
 	}
 	deadline, stop := q.patience(m.DeadlineUS)
 	defer stop()
-	if m.Flags&wire.GetPrefix != 0 {
+	t.read(m.Flags, deadline)
+	t.reply(func(s wire.Status) bool { return s == wire.Hit })
+}
+
+// read gives every block a status: from memory, or from the drives.
+func (t *transfer) read(flags uint32, deadline time.Time) {
+	if flags&wire.GetPrefix != 0 {
 		t.cutToPrefix()
 	}
+	t.q.c.node.predicting.see(prefetch.Read, t.space, t.q.c.number, t.keys, 0)
 	near := t.findNear()
 	chunks := t.chunks()
-	o := engine.GetOptions{Deadline: deadline, Done: q.over, Bounce: m.Flags&wire.GetBounce != 0,
-		NoTouch: m.Flags&wire.GetNoTouch != 0 || len(chunks) > 1 || len(near) > 0}
+	o := engine.GetOptions{Deadline: deadline, Done: t.q.over, Bounce: flags&wire.GetBounce != 0,
+		NoTouch: flags&wire.GetNoTouch != 0 || len(chunks) > 1 || len(near) > 0}
 	var running sync.WaitGroup
 	alone := min(1, len(chunks)) // what this goroutine loads
 	if len(near) > 0 {
@@ -40,10 +48,9 @@ func (q *request) get(m *wire.Get) {
 	t.copyNear(near)
 	running.Wait()
 	t.setRest(wire.Miss)
-	if o.NoTouch && m.Flags&wire.GetNoTouch == 0 {
+	if o.NoTouch && flags&wire.GetNoTouch == 0 {
 		t.touchHits()
 	}
-	t.reply(func(s wire.Status) bool { return s == wire.Hit })
 }
 
 // cutToPrefix makes misses of what is behind the first key that is not here.

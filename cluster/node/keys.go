@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/prefetch"
 )
 
 // strictJSON decodes one JSON value with no unknown fields and nothing behind it.
@@ -104,6 +105,7 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.node.predicting.see(prefetch.Asked, s, c.number, keys, 0)
 	lease := time.Duration(m.LeaseMS) * time.Millisecond
 	if lease > 0 && !c.mayLease() {
 		lease = 0

@@ -38,6 +38,7 @@ func (t *transfer) findNear() []nearBlock {
 		}
 	}
 	near := make([]nearBlock, 0, tier.Find(t.q.c.number, items))
+	t.q.c.node.ahead.tooSlow(items)
 	for i := range items {
 		if items[i].Block.Valid() {
 			near = append(near, nearBlock{i, items[i].Block})
@@ -81,6 +82,7 @@ func (t *transfer) copyNear(near []nearBlock) {
 		if err := b.block.CopyTo(t.pieces[b.index]); err != nil {
 			t.notCopied(b.index, err)
 		} else {
+			t.fromMemory++
 			node.times.read(time.Now(), time.Since(t.q.came), 1)
 		}
 		b.block.Release()

@@ -32,13 +32,14 @@ type Node struct {
 	sizes    []float64
 	counters counters
 	// bodyBytes are those of requests in flight.
-	bodyBytes atomic.Int64
-	times     times
-	events    eventLog
-	sights    atomic.Pointer[admit.Sights] // nil until somebody wants it
-	memory    *memory.Tier                 // nil: none
-	unpin     []func()                     // takes the tier's memory from the stores
-	ahead     *prefetcher                  // nil without memory
+	bodyBytes  atomic.Int64
+	times      times
+	events     eventLog
+	sights     atomic.Pointer[admit.Sights] // nil until somebody wants it
+	memory     *memory.Tier                 // nil: none
+	unpin      []func()                     // takes the tier's memory from the stores
+	predicting *predicting                  // nil: nobody predicts
+	ahead      *prefetcher                  // nil without memory
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
 

@@ -19,6 +19,9 @@ type Options struct {
 	// Memory is the tier above the stores; nil: none. It stays the caller's, who
 	// closes it after Close.
 	Memory *memory.Tier
+	// Prefetch is the predictor of what is read into Memory ahead: "none" (default; only
+	// what clients name), "window" or "model", see tiering/prefetch.
+	Prefetch string
 	// Server is what clients are told they talk to: name and version.
 	Server string
 	// Token, if not empty, is what every client must show.
@@ -100,6 +103,7 @@ const piecesPerKey = 8
 
 func (o *Options) setDefaults() {
 	setDefault(&o.Server, "spillway")
+	setDefault(&o.Prefetch, PrefetchNone)
 	setDefault(&o.ConnectionsMax, 256)
 	setDefault(&o.NamespacesMax, 64)
 	setDefault(&o.RequestsMax, 256)

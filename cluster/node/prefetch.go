@@ -39,12 +39,16 @@ type prefetcher struct {
 
 	mu      sync.Mutex
 	stopped bool
-	queues  map[*drive][]fetch // in the order of their asking
+	queues  map[*drive]*fetchQueue
 	workers map[*drive]int
-	pending map[engine.Version]struct{} // waiting or under way
-	bytes   int64                       // of pending
+	pending map[engine.Version]bool // waiting or under way; false: given up
+	bytes   int64                   // of pending
 	counts  PrefetchStat
 }
+
+// fetchQueue is what waits for a drive: what a reader needs next, and what one may need
+// some time, each in the order of its asking.
+type fetchQueue struct{ soon, later []fetch }
 
 // PrefetchStat counts blocks that were to be fetched ahead.
 type PrefetchStat struct {
@@ -60,8 +64,8 @@ type PrefetchStat struct {
 }
 
 func newPrefetcher(n *Node) *prefetcher {
-	return &prefetcher{node: n, over: make(chan struct{}), queues: map[*drive][]fetch{}, workers: map[*drive]int{},
-		pending: map[engine.Version]struct{}{}}
+	return &prefetcher{node: n, over: make(chan struct{}), queues: map[*drive]*fetchQueue{}, workers: map[*drive]int{},
+		pending: map[engine.Version]bool{}}
 }
 
 // prefetch serves a Prefetch: it answers at once how many blocks will be fetched.
@@ -74,13 +78,14 @@ func (c *conn) prefetch(m *wire.KeyList) (wire.Message, error) {
 		return nil, &wire.ErrorAnswer{Code: wire.CodeUnsupported, Text: "this daemon has no memory to prefetch into",
 			Remedy: "set memory.dram_bytes in its configuration"}
 	}
-	return wire.Number(c.node.ahead.begin(s, keys, 0, nil)), nil
+	return wire.Number(c.node.ahead.begin(s, keys, 0, nil, true)), nil
 }
 
 // begin queues the blocks that a store has and memory has not, given in the order of
 // their chain from depth on, and returns how many. wanted, asked again before each is
-// read, says whether it still is; nil: it is.
-func (p *prefetcher) begin(s *space, keys []engine.Key, depth uint32, wanted func() bool) (begun int) {
+// read, says whether it still is; nil: it is. soon lets them go before what may be needed
+// some time.
+func (p *prefetcher) begin(s *space, keys []engine.Key, depth uint32, wanted func() bool, soon bool) (begun int) {
 	versions := s.versions(keys)
 	until := time.Now().Add(fetchTime)
 	for i, v := range versions {
@@ -91,7 +96,7 @@ func (p *prefetcher) begin(s *space, keys []engine.Key, depth uint32, wanted fun
 			p.count(&p.counts.Here)
 		default:
 			k := engine.Key{Group: keys[i].Group, Bytes: bytes.Clone(keys[i].Bytes)}
-			if p.queue(fetch{s, k, v, depth + uint32(i), until, wanted}) {
+			if p.queue(fetch{s, k, v, depth + uint32(i), until, wanted}, soon) {
 				begun++
 			}
 		}
@@ -107,7 +112,7 @@ func (p *prefetcher) count(of *uint64) {
 }
 
 // queue takes one block in, unless it is queued already or there are too many.
-func (p *prefetcher) queue(f fetch) bool {
+func (p *prefetcher) queue(f fetch, soon bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.counts.Asked++
@@ -120,16 +125,46 @@ func (p *prefetcher) queue(f fetch) bool {
 		p.counts.Refused++
 		return false
 	}
-	p.pending[f.version] = struct{}{}
+	p.pending[f.version] = true
 	p.bytes += size
 	p.counts.Begun++
 	part := f.space.part(f.key)
-	p.queues[part.drive] = append(p.queues[part.drive], f)
+	q := p.queues[part.drive]
+	if q == nil {
+		q = &fetchQueue{}
+		p.queues[part.drive] = q
+	}
+	if soon {
+		q.soon = append(q.soon, f)
+	} else {
+		q.later = append(q.later, f)
+	}
 	if p.workers[part.drive] < fetchWorkers {
 		p.workers[part.drive]++
 		p.wg.Go(func() { p.work(part.drive) })
 	}
 	return true
+}
+
+// tooSlow gives up the blocks that their reader reads himself now, of those with a
+// position.
+func (p *prefetcher) tooSlow(items []memory.Item) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.pending) == 0 {
+		return
+	}
+	for i := range items {
+		if v := items[i].Version; !items[i].Block.Valid() && p.pending[v] {
+			p.pending[v] = false
+		}
+	}
+}
+
+func (p *prefetcher) stands(v engine.Version) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pending[v]
 }
 
 // stop ends all fetching and waits for it.
@@ -164,19 +199,21 @@ func (p *prefetcher) take(d *drive) (some []fetch, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	q := p.queues[d]
-	if len(q) == 0 || p.stopped {
+	if p.stopped {
+		q.soon, q.later = p.cancelAllLocked(q.soon), p.cancelAllLocked(q.later)
+	}
+	if len(q.soon)+len(q.later) == 0 {
 		p.workers[d]--
-		for i := range q {
-			p.cancelLocked(&q[i])
-		}
-		delete(p.queues, d)
 		return nil, false
 	}
-	nBytes := int64(0)
-	n := 0
-	for ; n < len(q); n++ {
-		f := &q[n]
-		if !f.due(now) {
+	from := &q.later
+	if len(q.soon) > 0 {
+		from = &q.soon
+	}
+	nBytes, n := int64(0), 0
+	for ; n < len(*from); n++ {
+		f := &(*from)[n]
+		if !p.pending[f.version] || !f.due(now) {
 			p.cancelLocked(f)
 			continue
 		}
@@ -186,9 +223,18 @@ func (p *prefetcher) take(d *drive) (some []fetch, more bool) {
 		nBytes += int64(f.space.blockBytes)
 		some = append(some, *f)
 	}
-	clear(q[:n])
-	p.queues[d] = q[n:]
+	clear((*from)[:n])
+	if *from = (*from)[n:]; len(*from) == 0 {
+		*from = nil // and with it the memory
+	}
 	return some, true
+}
+
+func (p *prefetcher) cancelAllLocked(all []fetch) []fetch {
+	for i := range all {
+		p.cancelLocked(&all[i])
+	}
+	return nil
 }
 
 // due says whether a block is still to be fetched.
@@ -255,7 +301,7 @@ func (p *prefetcher) rooms(some []fetch) (items []engine.GetItem, frames []arena
 	now := time.Now()
 	for i := range some {
 		f := &some[i]
-		if !f.due(now) || p.node.memory.Keep(f.version) {
+		if !p.stands(f.version) || !f.due(now) || p.node.memory.Keep(f.version) {
 			continue
 		}
 		frame, ok := p.node.memory.Room(s.blockBytes)

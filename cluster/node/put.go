@@ -6,6 +6,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
+	"github.com/spillway-kv/spillway/tiering/prefetch"
 )
 
 // put serves a Put.
@@ -32,6 +33,7 @@ func (q *request) put(m *wire.Put) {
 	for i := range all {
 		t.refund(&all[i])
 	}
+	t.q.c.node.predicting.see(prefetch.Stored, t.space, q.c.number, t.keys, int(m.Depth))
 	t.reply(func(s wire.Status) bool { return s == wire.Stored || s == wire.Present })
 }
 

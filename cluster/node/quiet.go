@@ -20,9 +20,21 @@ func (d *drive) quietLocked() bool {
 // prefetchWindowLocked is as much as the drive reads within prefetchTime at the
 // measured rate; 0, which lets one run at a time, before there is one.
 func (d *drive) prefetchWindowLocked() int64 {
+	return min(d.readInLocked(prefetchTime), d.windows.prefetches)
+}
+
+// readIn is how much the drive reads in a time, at the measured rate; 0 before there is
+// one.
+func (d *drive) readIn(time time.Duration) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.readInLocked(time)
+}
+
+func (d *drive) readInLocked(time time.Duration) int64 {
 	for _, c := range []class{loads, prefetches} {
-		if t := d.rates[c].timeFor(1 << 20); t > 0 {
-			return min(int64(float64(1<<20)*prefetchTime.Seconds()/t.Seconds()), prefetchWindow)
+		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+			return int64(float64(1<<30) * time.Seconds() / t.Seconds())
 		}
 	}
 	return 0

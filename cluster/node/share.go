@@ -27,13 +27,20 @@ const (
 	// anything was measured, the most.
 	loadWindow  = 64 << 20
 	storeWindow = 32 << 20
-	windowMin   = chunkBytes
+	windowMin   = chunkBytes // and of a drive that is another, its chunk
 	windowTime  = 5 * time.Millisecond
 	// storeWindowLoaded is that of stores while loads run.
 	storeWindowLoaded = 4 << 20
 	// chunkBytes is what a request asks for at once, unless a block is larger.
 	chunkBytes = 16 << 20
 )
+
+// windows are how many bytes a drive gets at once.
+type windows struct{ loads, stores, storesLoaded, prefetches, chunk int64 }
+
+// standardWindows are those of a real drive; a test that stands for one in small has
+// smaller ones.
+var standardWindows = windows{loadWindow, storeWindow, storeWindowLoaded, prefetchWindow, chunkBytes}
 
 // drive shares one store's I/O. Of what waits, loads go first, though a few stores
 // always run beside them, and prefetches last. Within a class namespaces get bytes in proportion to their
@@ -44,6 +51,7 @@ const (
 type drive struct {
 	queueBytes int64 // bounds of waiting and running stores together
 	queueTime  time.Duration
+	windows    windows
 	inOrder    bool // everything goes in the order in which it came
 
 	capacityBytes  int64        // of its store
@@ -64,7 +72,7 @@ type drive struct {
 }
 
 func newDrive(queueBytes int64, queueTime time.Duration) *drive {
-	return &drive{queueBytes: queueBytes, queueTime: queueTime, wear: admit.NewWear(time.Now())}
+	return &drive{windows: standardWindows, queueBytes: queueBytes, queueTime: queueTime, wear: admit.NewWear(time.Now())}
 }
 
 // admit takes bytes of a put into the queue's account, or refuses: more would
@@ -196,17 +204,17 @@ func (d *drive) beginLocked(c class, t *ticket) {
 }
 
 func (d *drive) windowLocked(c class) int64 {
-	most := int64(loadWindow)
+	most := d.windows.loads
 	switch {
 	case c == prefetches:
 		return d.prefetchWindowLocked()
 	case c == stores && (d.running[loads] > 0 || len(d.waiting[loads]) > 0):
-		return storeWindowLoaded
+		return d.windows.storesLoaded
 	case c == stores:
-		most = storeWindow
+		most = d.windows.stores
 	}
 	if t := d.rates[c].timeFor(1 << 30); t > 0 {
-		return min(max(int64(float64(1<<30)*float64(windowTime)/float64(t)), windowMin), most)
+		return min(max(int64(float64(1<<30)*float64(windowTime)/float64(t)), d.windows.chunk), most)
 	}
 	return most
 }

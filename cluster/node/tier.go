@@ -19,6 +19,10 @@ func (n *Node) startMemory() {
 		n.unpin = append(n.unpin, release)
 	}
 	n.ahead = newPrefetcher(n)
+	if predictor, _ := newPredictor(n.options.Load().Prefetch); predictor != nil {
+		n.predicting = &predicting{ahead: n.ahead, predictor: predictor, seen: make(chan seenBySpace, seenMax), spaces: map[uint32]*space{}}
+		n.ahead.wg.Go(n.predicting.run)
+	}
 }
 
 // stopMemory ends what startMemory began. No request runs any more.

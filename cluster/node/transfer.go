@@ -14,16 +14,17 @@ import (
 // transfer is a Get or a Put under way. Its blocks go to the engine in chunks, each
 // when its turn has come on its drive.
 type transfer struct {
-	q        *request
-	space    *space
-	class    class
-	keys     []engine.Key
-	pieces   [][][]byte // of each key; nil where its place is bad
-	regions  map[uint32]*region
-	statuses []byte           // a wire.Status each; every chunk writes its own
-	reasons  []byte           // a wire.Reason each, of a Put; nil: none
-	charged  []bool           // taken from the write budget; nil: nothing
-	versions []engine.Version // of a load, where the node has a memory tier: what is here
+	q          *request
+	space      *space
+	class      class
+	keys       []engine.Key
+	pieces     [][][]byte // of each key; nil where its place is bad
+	regions    map[uint32]*region
+	statuses   []byte           // a wire.Status each; every chunk writes its own
+	reasons    []byte           // a wire.Reason each, of a Put; nil: none
+	charged    []bool           // taken from the write budget; nil: nothing
+	versions   []engine.Version // of a load, where the node has a memory tier: what is here
+	fromMemory int              // blocks that came from there
 
 	mu       sync.Mutex
 	answered bool
@@ -198,7 +199,7 @@ type chunk struct {
 
 // chunks cuts the keys that have memory and no status yet, store by store.
 func (t *transfer) chunks() []chunk {
-	most := max(1, chunkBytes/t.space.blockBytes)
+	most := max(1, int(t.space.parts[0].drive.windows.chunk)/t.space.blockBytes)
 	var cut []chunk
 	for h, home := range t.space.split(t.keys) {
 		var items []int
@@ -270,6 +271,7 @@ func (t *transfer) count(prefix int) {
 		add(&k.misses, wire.Miss)
 		add(&k.late, wire.Late)
 		add(&k.busy, wire.Busy)
+		k.memoryHits.Add(uint64(t.fromMemory))
 		k.prefixHits.Add(uint64(prefix))
 		k.readBytes.Add(n[wire.Hit] * uint64(t.space.blockBytes))
 		return

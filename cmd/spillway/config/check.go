@@ -102,7 +102,7 @@ func (s *Store) Options(logger *slog.Logger) engine.Options {
 // of tokens.
 func (f *File) NodeOptions() (o node.Options, err error) {
 	l := &f.Limits
-	o = node.Options{AllowUIDs: f.Socket.AllowUIDs, Namespaces: map[string]node.NamespaceRule{}, OnlyListed: l.OnlyListed,
+	o = node.Options{Prefetch: f.Memory.Prefetch, AllowUIDs: f.Socket.AllowUIDs, Namespaces: map[string]node.NamespaceRule{}, OnlyListed: l.OnlyListed,
 		ConnectionsMax: l.Connections, NamespacesMax: l.Namespaces, RequestsMax: l.Requests, KeysMax: l.Keys,
 		RegionsMax: l.Regions, RegionBytesMax: int64(l.RegionBytes), LeasesMax: l.Leases,
 		PutQueueBytes: int64(f.Puts.QueueBytes), PutQueueTime: f.Puts.QueueTime.Duration,

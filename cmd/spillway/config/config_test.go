@@ -171,6 +171,7 @@ wear_burst = "2h"
 dram_bytes = "3GiB"
 mode = "inclusive"
 numa = "1, 0"
+prefetch = "window"
 verify = true
 [[namespace]]
 name = "x"
@@ -200,7 +201,7 @@ format = "json"
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := node.Options{Token: "from a file", AllowUIDs: []uint32{1, 2}, OnlyListed: true, ConnectionsMax: 1, RequestsMax: 2, NamespacesMax: 3, RegionsMax: 4,
+	want := node.Options{Prefetch: "window", Token: "from a file", AllowUIDs: []uint32{1, 2}, OnlyListed: true, ConnectionsMax: 1, RequestsMax: 2, NamespacesMax: 3, RegionsMax: 4,
 		RegionBytesMax: 5 << 30, KeysMax: 6, LeasesMax: 7, Patience: 8 * time.Second, StallTime: 9 * time.Second, KeepRegionsUnpinned: true,
 		GPU: "h200", TensorParallel: 2, ComputePerToken: 14 * time.Microsecond, PutQueueBytes: 10 << 20, PutQueueTime: 11 * time.Second, Endurance: map[string]int64{"/a": 600e12, "/b": 0},
 		Admission: node.Admission{Admit: node.AdmitSecond, PartialBlocks: true, WriteBytesPerSecond: 500e6, WriteBurst: 12 * time.Second,

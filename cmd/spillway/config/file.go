@@ -91,6 +91,7 @@ type Memory struct {
 	DRAMBytes Size   `toml:"dram_bytes"` // of memory taken at the start; 0: no memory tier
 	Mode      string `toml:"mode"`       // exclusive keeps what is fetched ahead and what several clients read, inclusive all that is read; off: no memory tier
 	NUMA      string `toml:"numa"`       // nodes that the memory comes from: auto (near the GPUs, else the drives), any, or numbers such as 0,1
+	Prefetch  string `toml:"prefetch"`   // what is fetched into it ahead: model (whole chains before they come back), window (the blocks behind those being read), none (only what clients name)
 	Verify    bool   `toml:"verify"`     // check a block's bytes each time they are answered from memory
 }
 

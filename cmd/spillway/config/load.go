@@ -86,7 +86,7 @@ func Default() *File {
 			StallTime: Duration{o.StallTime}, StopTime: Duration{defaultStopTime}, PinnedMemory: true},
 		Puts:      Puts{QueueBytes: Size(o.PutQueueBytes), QueueTime: Duration{o.PutQueueTime}},
 		Admission: Admission{Admit: o.Admission.Admit, WriteBurst: Duration{o.Admission.WriteBurst}, WearBurst: Duration{o.Admission.WearBurst}},
-		Memory:    Memory{Mode: string(memory.Exclusive), NUMA: NUMAAuto},
+		Memory:    Memory{Mode: string(memory.Exclusive), NUMA: NUMAAuto, Prefetch: node.PrefetchModel},
 		Gate:      Gate{TP: 1},
 		Log:       Log{Level: "info", Format: "text"},
 	}
