@@ -59,6 +59,8 @@ type PrefetchStat struct {
 	Refused   uint64 `json:"refused"`   // of those, too many were waiting
 	Read      uint64 `json:"read"`      // of those begun, read into memory
 	Cancelled uint64 `json:"cancelled"` // of those begun, given up: not wanted any more, waited too long, no room, or gone
+	Unheard   uint64 `json:"unheard"`   // requests that the predictor has not heard of: it was busy
+	Predictor string `json:"predictor"` // none, window or model
 	Waiting   int    `json:"waiting"`   // waiting or under way
 	Bytes     int64  `json:"bytes"`     // of those
 }
@@ -319,5 +321,8 @@ func (p *prefetcher) stat() PrefetchStat {
 	defer p.mu.Unlock()
 	st := p.counts
 	st.Waiting, st.Bytes = len(p.pending), p.bytes
+	if st.Predictor = PrefetchNone; p.node.predicting != nil {
+		st.Predictor, st.Unheard = p.node.predicting.predictor.Name(), p.node.predicting.missed.Load()
+	}
 	return st
 }

@@ -65,6 +65,7 @@ func topHead(before, now *admin.State) [][]string {
 	if g := now.Gate; g != nil && g.BudgetNS > 0 {
 		rows = append(rows, []string{"budget " + fio.FormatNS(g.BudgetNS), g.Verdict, "saved about", fmt.Sprintf("%.4g GPU s", g.SavedSeconds), fmt.Sprintf("%d tokens", g.SavedTokens), ""})
 	}
+	rows = append(rows, topMemory(before, now)...)
 	for _, dir := range now.Missing {
 		rows = append(rows, []string{"store " + dir, "not open"})
 	}
@@ -72,6 +73,21 @@ func topHead(before, now *admin.State) [][]string {
 		rows = append(rows, []string{"STORING NOTHING", "every put of the last minute was dropped"})
 	}
 	return rows
+}
+
+// topMemory is the line of the memory tier, if there is one.
+func topMemory(before, now *admin.State) [][]string {
+	m, p := now.Memory, now.Prefetch
+	if m == nil || p == nil {
+		return nil
+	}
+	was := *m
+	if before != nil && before.Memory != nil {
+		was = *before.Memory
+	}
+	return [][]string{{"memory " + string(m.Mode), units.Bytes(m.Bytes) + " of " + units.Bytes(m.TotalBytes), fmt.Sprintf("%d blocks", m.Blocks),
+		"hits " + count(before, now, was.Hits, m.Hits, plain), "evicted " + count(before, now, was.Evicted, m.Evicted, plain),
+		fmt.Sprintf("prefetch %s, precision %.2f, coverage %.2f, waiting %d", p.Predictor, m.Precision, m.Coverage, p.Waiting)}}
 }
 
 func topStores(before, now *admin.State) [][]string {

@@ -48,6 +48,8 @@ func newCollector(v *View) *collector {
 	describe(c, spaceRows, "namespace", "namespace_id")
 	describe(c, storeRows, "store")
 	describe(c, driveRows, "store")
+	describe(c, memoryRows)
+	describe(c, prefetchRows)
 	c.describe("build_info", "1; the label is the version.", "version")
 	c.describe("ready", "1 if clients are served.")
 	c.describe("limit", "Bounds of the configuration, by name.", "name")
@@ -122,6 +124,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	st := c.view.State()
 	emit(e, nodeRows, &st.Stat)
+	if st.Memory != nil {
+		emit(e, memoryRows, st.Memory)
+	}
+	if st.Prefetch != nil {
+		emit(e, prefetchRows, st.Prefetch)
+	}
 	for _, s := range shownSpaces(st.Spaces) {
 		emit(e, spaceRows, &s, s.Name, shortID(s.ID))
 	}
@@ -199,6 +207,7 @@ func shownSpaces(all []node.SpaceStat) []node.SpaceStat {
 		other.Blocks += s.Blocks
 		other.Hits += s.Hits
 		other.PrefixHits += s.PrefixHits
+		other.MemoryHits += s.MemoryHits
 		other.Misses += s.Misses
 		other.Late += s.Late
 		other.Busy += s.Busy

@@ -3,6 +3,7 @@ package admin
 import (
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // row is one number of a T: a counter if its name says so, a gauge otherwise. Rows
@@ -40,6 +41,7 @@ var spaceRows = []row[node.SpaceStat]{
 	{"get_blocks_total", getHelp, "result", "miss", func(s *node.SpaceStat) float64 { return float64(s.Misses) }},
 	{"get_blocks_total", getHelp, "result", "late", func(s *node.SpaceStat) float64 { return float64(s.Late) }},
 	{"get_blocks_total", getHelp, "result", "busy", func(s *node.SpaceStat) float64 { return float64(s.Busy) }},
+	{"get_memory_hit_blocks_total", "Blocks of gets that were hit in memory.", "", "", func(s *node.SpaceStat) float64 { return float64(s.MemoryHits) }},
 	{"prefix_hit_blocks_total", "Blocks of gets that were hit with all before them in the request hit.", "", "", func(s *node.SpaceStat) float64 { return float64(s.PrefixHits) }},
 	{"put_blocks_total", putHelp, "result", "stored", func(s *node.SpaceStat) float64 { return float64(s.Stored) }},
 	{"put_blocks_total", putHelp, "result", "present", func(s *node.SpaceStat) float64 { return float64(s.Present) }},
@@ -94,6 +96,42 @@ var storeRows = []row[engine.Stat]{
 	{"store_directory_errors_total", "Directories of segments that could not be written.", "", "", func(s *engine.Stat) float64 { return float64(s.Counters.DirectoryErrors) }},
 }
 
+const memoryBlocksHelp = "Blocks of the memory tier, by what happened to them: came in, made room for others, found no room, replaced meanwhile, changed in memory."
+
+var memoryRows = []row[memory.Stat]{
+	{"memory_total_bytes", "Memory of the memory tier.", "", "", func(s *memory.Stat) float64 { return float64(s.TotalBytes) }},
+	{"memory_bytes", "Bytes of the blocks in memory.", "", "", func(s *memory.Stat) float64 { return float64(s.Bytes) }},
+	{"memory_blocks", "Blocks in memory.", "", "", func(s *memory.Stat) float64 { return float64(s.Blocks) }},
+	{"memory_hit_blocks_total", "Blocks answered from memory.", "", "", func(s *memory.Stat) float64 { return float64(s.Hits) }},
+	{"memory_hit_bytes_total", "Bytes answered from memory.", "", "", func(s *memory.Stat) float64 { return float64(s.HitBytes) }},
+	{"memory_miss_blocks_total", "Blocks that had to be read from a drive, as they were not in memory.", "", "", func(s *memory.Stat) float64 { return float64(s.Misses) }},
+	{"memory_blocks_total", memoryBlocksHelp, "what", "added", func(s *memory.Stat) float64 { return float64(s.Added) }},
+	{"memory_blocks_total", memoryBlocksHelp, "what", "evicted", func(s *memory.Stat) float64 { return float64(s.Evicted) }},
+	{"memory_blocks_total", memoryBlocksHelp, "what", "refused", func(s *memory.Stat) float64 { return float64(s.Refused) }},
+	{"memory_blocks_total", memoryBlocksHelp, "what", "stale", func(s *memory.Stat) float64 { return float64(s.Stale) }},
+	{"memory_blocks_total", memoryBlocksHelp, "what", "decayed", func(s *memory.Stat) float64 { return float64(s.Decayed) }},
+	{"prefetch_blocks_total", prefetchHelp, "fate", "used", func(s *memory.Stat) float64 { return float64(s.AheadUsed) }},
+	{"prefetch_blocks_total", prefetchHelp, "fate", "wasted", func(s *memory.Stat) float64 { return float64(s.AheadWaste) }},
+	{"prefetch_precision", "Blocks fetched ahead and then read, of those read or gone unread; 0 without any.", "", "", func(s *memory.Stat) float64 { return s.Precision }},
+	{"prefetch_coverage", "Blocks fetched ahead, of all blocks that were read; 0 without any.", "", "", func(s *memory.Stat) float64 { return s.Coverage }},
+}
+
+const prefetchHelp = "Blocks fetched ahead into memory, by their fate: read, or gone without."
+
+const fetchHelp = "Blocks that were to be fetched ahead: named by clients or the predictor, in memory already, in no store, queued, beyond the bound, read, given up."
+
+var prefetchRows = []row[node.PrefetchStat]{
+	{"prefetch_requests_total", fetchHelp, "what", "asked", func(s *node.PrefetchStat) float64 { return float64(s.Asked) }},
+	{"prefetch_requests_total", fetchHelp, "what", "here", func(s *node.PrefetchStat) float64 { return float64(s.Here) }},
+	{"prefetch_requests_total", fetchHelp, "what", "absent", func(s *node.PrefetchStat) float64 { return float64(s.Absent) }},
+	{"prefetch_requests_total", fetchHelp, "what", "begun", func(s *node.PrefetchStat) float64 { return float64(s.Begun) }},
+	{"prefetch_requests_total", fetchHelp, "what", "refused", func(s *node.PrefetchStat) float64 { return float64(s.Refused) }},
+	{"prefetch_requests_total", fetchHelp, "what", "read", func(s *node.PrefetchStat) float64 { return float64(s.Read) }},
+	{"prefetch_requests_total", fetchHelp, "what", "cancelled", func(s *node.PrefetchStat) float64 { return float64(s.Cancelled) }},
+	{"prefetch_waiting_blocks", "Blocks that wait to be fetched ahead, or are under way.", "", "", func(s *node.PrefetchStat) float64 { return float64(s.Waiting) }},
+	{"prefetch_unheard_requests_total", "Requests that the predictor has not heard of, as it was busy.", "", "", func(s *node.PrefetchStat) float64 { return float64(s.Unheard) }},
+}
+
 const healthHelp = "1 for the state that the store is in, 0 for the others."
 
 var driveRows = []row[node.DriveStat]{
@@ -101,6 +139,7 @@ var driveRows = []row[node.DriveStat]{
 	{"store_queue_waiting", "Transfers that wait for their turn.", "class", "store", func(d *node.DriveStat) float64 { return float64(d.StoresWaiting) }},
 	{"store_queue_running_bytes", "Bytes of transfers under way.", "class", "load", func(d *node.DriveStat) float64 { return float64(d.LoadBytes) }},
 	{"store_queue_running_bytes", "Bytes of transfers under way.", "class", "store", func(d *node.DriveStat) float64 { return float64(d.StoreBytes) }},
+	{"store_queue_running_bytes", "Bytes of transfers under way.", "class", "prefetch", func(d *node.DriveStat) float64 { return float64(d.PrefetchBytes) }},
 	{"store_put_queue_bytes", "Bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedBytes) }},
 	{"store_put_queue_limit_bytes", "Bound of the bytes of puts that wait or run.", "", "", func(d *node.DriveStat) float64 { return float64(d.AdmittedMaxBytes) }},
 	{"store_day_written_bytes", "Bytes of blocks written within the last day, or since the start.", "", "", func(d *node.DriveStat) float64 { return float64(d.DayBytes) }},
