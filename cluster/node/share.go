@@ -27,7 +27,7 @@ const (
 	// anything was measured, the most.
 	loadWindow  = 64 << 20
 	storeWindow = 32 << 20
-	windowMin   = chunkBytes // and of a drive that is another, its chunk
+	windowMin   = chunkBytes
 	windowTime  = 5 * time.Millisecond
 	// storeWindowLoaded is that of stores while loads run.
 	storeWindowLoaded = 4 << 20
