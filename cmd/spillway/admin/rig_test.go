@@ -18,6 +18,7 @@ import (
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -38,6 +39,9 @@ func newRig(t *testing.T, o node.Options) *rig {
 	s, err := engine.Open(engine.Options{Dir: filepath.Join(t.TempDir(), "store"), CapacityBytes: 64 << 20, AnyFileSystem: true, BufferedIO: true})
 	must(t, err)
 	o.Stores = []*engine.Store{s}
+	tier, err := memory.New(memory.Options{Bytes: 2 << 20})
+	must(t, err)
+	o.Memory = tier
 	n, err := node.New(o)
 	must(t, err)
 	r := &rig{t: t, view: NewView("v1.2.3"), node: n, socket: filepath.Join(t.TempDir(), "s")}
@@ -54,6 +58,7 @@ func newRig(t *testing.T, o node.Options) *rig {
 		must(t, <-served)
 		path.Close()
 		must(t, s.Close())
+		must(t, tier.Close())
 	})
 	r.view.SetNode(n, nil)
 	r.view.SetReady()
