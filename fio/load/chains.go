@@ -240,9 +240,11 @@ func (s *Chains) load(c *chain, nowNS int64) {
 	l := &s.report
 	*l = Load{
 		Namespace: s.config.Namespace, Blocks: len(c.Blocks), Loaded: c.prefix,
-		LoadedBytes:  int64(c.prefix) * int64(s.config.BlockBytes),
-		LoadedTokens: c.prefix * s.config.TokensPerBlock, InputTokens: c.InputTokens,
-		StartNS: c.StartNS,
+		LoadedBytes: int64(c.prefix) * int64(s.config.BlockBytes),
+		InputTokens: c.InputTokens, StartNS: c.StartNS,
+	}
+	if c.InputTokens > 0 {
+		l.LoadedTokens = c.prefix * s.config.TokensPerBlock
 	}
 	if c.StartNS == AtOnce {
 		l.StartNS = nowNS

@@ -46,7 +46,8 @@ type Load struct {
 	// Blocks is the length of the chain, Loaded how many of them, from the root,
 	// were read and right.
 	Blocks, Loaded int
-	// LoadedBytes and LoadedTokens are theirs, InputTokens those of the request.
+	// LoadedBytes and LoadedTokens are theirs, InputTokens those of the request;
+	// tokens are 0 if unknown.
 	LoadedBytes               int64
 	LoadedTokens, InputTokens int
 	// StartNS is the request's intended start, or when its first read was handed

@@ -163,8 +163,9 @@ type SpillwayJob struct {
 	OpenLoop   bool           `json:"open_loop"`
 	Read       *SpillwayStats `json:"read,omitempty"`
 	Write      *SpillwayStats `json:"write,omitempty"`
-	CPUPerIOUS *Decimal       `json:"cpu_per_io_us"` // user and system, over all I/Os that were done
-	CPUPerGBS  *Decimal       `json:"cpu_per_gb_s"`  // seconds per 10^9 bytes
+	Prefix     *PrefixLoads   `json:"prefix_loads,omitempty"` // of traces and chats
+	CPUPerIOUS *Decimal       `json:"cpu_per_io_us"`          // user and system, over all I/Os that were done
+	CPUPerGBS  *Decimal       `json:"cpu_per_gb_s"`           // seconds per 10^9 bytes
 }
 
 // SpillwayStats count what fio does not tell apart.

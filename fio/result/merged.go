@@ -23,6 +23,7 @@ type merged struct {
 	errno      int
 	errText    string
 	steady     *SteadyState
+	prefix     *prefixTally // nil: no requests of an engine
 }
 
 // mergeRecorders adds up recorders, one at least, at a time of the run.
@@ -94,6 +95,12 @@ func (m *merged) add(r *Recorder) {
 	addCounts(m.submits[:], r.submits[:])
 	addCounts(m.completes[:], r.completes[:])
 	addCounts(m.ranges[:], r.ranges[:])
+	if r.prefix != nil {
+		if m.prefix == nil {
+			m.prefix = &prefixTally{}
+		}
+		m.prefix.merge(r.prefix)
+	}
 	if m.steady == nil {
 		m.steady = r.steady
 	}

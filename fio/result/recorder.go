@@ -26,6 +26,7 @@ type Recorder struct {
 	errno      int   // of the first error
 	errText    string
 	steady     *SteadyState
+	prefix     *prefixTally // nil: no request yet
 }
 
 // tally is what is counted of one direction.
@@ -64,6 +65,7 @@ func (r *Recorder) Begin(nowNS int64) {
 	defer r.mu.Unlock()
 	r.directions = fresh.directions
 	r.depths, r.submits, r.completes, r.ranges = fresh.depths, fresh.submits, fresh.completes, fresh.ranges
+	r.prefix = nil
 	r.beginNS, r.endNS, r.begun, r.before = nowNS, -1, true, usage
 }
 

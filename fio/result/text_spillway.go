@@ -30,6 +30,7 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 				d.name, s.Missed, s.Late, s.Failed, s.Unverified, s.Damaged, s.Dropped, s.Busy)
 		}
 	}
+	j.Prefix.text(b)
 	if j.CPUPerIOUS != nil && j.CPUPerGBS != nil {
 		fmt.Fprintf(b, "     cpu cost  : %.2f usec per I/O, %.3f s per GB\n", *j.CPUPerIOUS, *j.CPUPerGBS)
 	}

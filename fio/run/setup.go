@@ -28,6 +28,9 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 	w.depth = w.lane.DepthMax()
 	w.mail = newMailbox(w.depth)
 	w.config = load.Config{SpaceBytes: w.lane.SpaceBytes(), TotalBytes: totalBytes(j, w.lane.SpaceBytes()), Worker: n, Workers: j.NumJobs, Fresh: uint64(time.Now().UnixNano())}
+	if j.Trace != "" || j.Chat.Sessions > 0 {
+		w.config.OnLoad = w.prefixLoad
+	}
 	if w.source, err = w.firstSource(); err != nil {
 		return nil, err
 	}
@@ -43,6 +46,12 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 	w.batch, w.ended, w.fills = make([]*target.IO, 0, w.depth), make([]*target.IO, 0, w.depth), make([]*target.IO, 0, w.depth)
 	w.recorder = k.r.c.Result.AddWorker(w.resultConfig())
 	return w, nil
+}
+
+// prefixLoad counts the load of one request.
+func (w *worker) prefixLoad(l *load.Load) {
+	w.recorder.PrefixLoad(result.PrefixLoad{Blocks: int64(l.Blocks), Loaded: int64(l.Loaded), Tokens: int64(l.LoadedTokens),
+		Bytes: l.LoadedBytes, LatencyNS: l.EndNS - l.StartNS})
 }
 
 func (w *worker) resultConfig() result.WorkerConfig {
