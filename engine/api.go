@@ -138,6 +138,7 @@ type MatchResult struct {
 type Entry struct {
 	Key        Key // without bytes: a rebuild of the index could not name the block; gets find it
 	Depth      uint32
+	Importance uint8
 	Position   uint64 // log position of its put
 	Place      Place
 	BlockBytes int

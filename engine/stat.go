@@ -110,7 +110,7 @@ func (ns *Namespace) presentOf(chunk []indexEntry) (entries []Entry) {
 			continue
 		}
 		entries = append(entries, Entry{Key: Key{Group: e.group, Bytes: e.key}, Depth: e.depth,
-			Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
+			Importance: rec.Importance, Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
 	}
 	return entries
 }

@@ -51,28 +51,36 @@ func (n *Node) SetQuota(nameOrID string, bytes int64) error {
 
 // eachNamespace calls f for a namespace on every store that has it.
 func (n *Node) eachNamespace(nameOrID string, f func(*engine.Namespace) error) error {
-	var all []*engine.Namespace
-	for _, s := range n.stores {
-		ns, err := s.FindNamespace(nameOrID)
-		if errors.Is(err, engine.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if len(all) > 0 && all[0].ID() != ns.ID() {
-			return fmt.Errorf("%w: %q is one namespace on one store and another on the next; use the beginning of an ID", engine.ErrConfig, nameOrID)
-		}
-		all = append(all, ns)
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("%w: %q", engine.ErrNotFound, nameOrID)
+	all, err := n.findNamespaces(nameOrID)
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for _, ns := range all {
 		errs = append(errs, f(ns))
 	}
 	return errors.Join(errs...)
+}
+
+// findNamespaces is a namespace on every store that has it.
+func (n *Node) findNamespaces(nameOrID string) (all []*engine.Namespace, err error) {
+	for _, s := range n.stores {
+		ns, err := s.FindNamespace(nameOrID)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && all[0].ID() != ns.ID() {
+			return nil, fmt.Errorf("%w: %q is one namespace on one store and another on the next; use the beginning of an ID", engine.ErrConfig, nameOrID)
+		}
+		all = append(all, ns)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: %q", engine.ErrNotFound, nameOrID)
+	}
+	return all, nil
 }
 
 // Alive returns when it has had the node's and its drives' locks: a node that hangs

@@ -25,6 +25,7 @@ type cli struct {
 	Ls         lsCmd         `cmd:"" help:"List the blocks of a namespace."`
 	Stat       statCmd       `cmd:"" help:"Show a store's state."`
 	Ns         nsCmd         `cmd:"" help:"List, limit or drop namespaces."`
+	Warm       warmCmd       `cmd:"" help:"Fill a namespace ahead of need: by prompts through an engine, or by copying blocks."`
 	Scrub      scrubCmd      `cmd:"" help:"Read and prove every block of a store; bad ones become misses."`
 	Check      checkCmd      `cmd:"" help:"Check every byte of a store that is not open, and rebuild its index."`
 	Inspect    inspectCmd    `cmd:"" help:"Decode the files of a store, in use or not; never writes."`

@@ -11,9 +11,11 @@ import (
 )
 
 type nsCmd struct {
-	List  nsListCmd  `cmd:"" help:"List the namespaces."`
-	Quota nsQuotaCmd `cmd:"" help:"Limit what a namespace may take on disk."`
-	Drop  nsDropCmd  `cmd:"" help:"Erase a namespace and all its blocks."`
+	List       nsListCmd       `cmd:"" help:"List the namespaces."`
+	Quota      nsQuotaCmd      `cmd:"" help:"Limit what a namespace may take on disk."`
+	Hot        nsHotCmd        `cmd:"" help:"List the hottest blocks of a namespace."`
+	Descriptor nsDescriptorCmd `cmd:"" help:"Show the descriptor that a namespace was opened with."`
+	Drop       nsDropCmd       `cmd:"" help:"Erase a namespace and all its blocks."`
 }
 
 type nsListCmd struct {

@@ -117,27 +117,37 @@ const askTime = 5 * time.Second
 const stateBytesMax = 64 << 20
 
 func (c *topCmd) overHTTP() asking {
-	to := url.URL{Scheme: "http", Host: c.Admin, Path: "/v1/stat"}
 	return func(ctx context.Context) (*admin.State, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
-		if err != nil {
-			return nil, usagef("write it like 127.0.0.1:9470", "--admin %q: %v", c.Admin, err)
-		}
-		// A transport of its own: nothing of it stays.
-		answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-		if err != nil {
-			return nil, &failure{code: exitError, message: err.Error(), remedy: "is the daemon running, with admin.address?", cause: err}
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return nil, fmt.Errorf("%s answers %s", to.String(), answer.Status)
-		}
 		s := &admin.State{}
-		if err := json.NewDecoder(io.LimitReader(answer.Body, stateBytesMax)).Decode(s); err != nil {
-			return nil, fmt.Errorf("%s: %w", to.String(), err)
-		}
-		return s, nil
+		return s, askAdmin(ctx, c.Admin, "/v1/stat", nil, s)
 	}
+}
+
+// askAdmin gets what the admin interface at an address has at a path.
+func askAdmin(ctx context.Context, address, path string, query url.Values, into any) error {
+	to := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
+	if err != nil {
+		return usagef("write it like 127.0.0.1:9470", "--admin %q: %v", address, err)
+	}
+	// A transport of its own: nothing of it stays.
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return &failure{code: exitError, message: err.Error(), remedy: "is the daemon running, with admin.address?", cause: err}
+	}
+	defer answer.Body.Close()
+	body := json.NewDecoder(io.LimitReader(answer.Body, stateBytesMax))
+	if answer.StatusCode != http.StatusOK {
+		var why struct {
+			Error string `json:"error"`
+		}
+		_ = body.Decode(&why) // or there is no reason
+		return fmt.Errorf("%s answers %s: %s", to.String(), answer.Status, why.Error)
+	}
+	if err := body.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", to.String(), err)
+	}
+	return nil
 }

@@ -72,6 +72,8 @@ func (v *View) handler(o ServerOptions) http.Handler {
 	mux.HandleFunc("GET /readyz", v.serveReady)
 	mux.HandleFunc("GET /v1/stat", func(w http.ResponseWriter, _ *http.Request) { reply(w, v.State()) })
 	mux.HandleFunc("GET /v1/namespaces", func(w http.ResponseWriter, _ *http.Request) { reply(w, v.namespaces()) })
+	mux.HandleFunc("GET /v1/namespaces/hot", v.asking(v.hot))
+	mux.HandleFunc("GET /v1/namespaces/descriptor", v.asking(v.descriptor))
 	mux.HandleFunc("GET /v1/clients", func(w http.ResponseWriter, _ *http.Request) { reply(w, v.clients()) })
 	mux.HandleFunc("POST /v1/namespaces/drop", v.changing(o.Logger, v.drop))
 	mux.HandleFunc("POST /v1/namespaces/quota", v.changing(o.Logger, v.quota))

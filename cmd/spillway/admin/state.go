@@ -6,6 +6,8 @@
 //	GET  /healthz, /readyz        200 or 503, and why
 //	GET  /v1/stat                 State
 //	GET  /v1/namespaces           Namespaces
+//	GET  /v1/namespaces/hot         Hot, of ?namespace=NAME&count=N
+//	GET  /v1/namespaces/descriptor  the descriptor of ?namespace=NAME
 //	POST /v1/namespaces/drop      {"namespace": "name or ID"}
 //	POST /v1/namespaces/quota     {"namespace": "name or ID", "quota": "10GiB" or "none"}
 //	GET  /v1/clients              Clients
