@@ -139,7 +139,9 @@ type Entry struct {
 	Key        Key // without bytes: a rebuild of the index could not name the block; gets find it
 	Depth      uint32
 	Importance uint8
-	Position   uint64 // log position of its put
+	Uses       uint8         // since its put, as far as the eviction policy counts; 0: it does not
+	Idle       time.Duration // since its latest use, as far as the policy knows; 0: it does not
+	Position   uint64        // log position of its put
 	Place      Place
 	BlockBytes int
 }

@@ -3,8 +3,9 @@ package engine
 import (
 	"encoding/hex"
 	"errors"
+	"time"
 
-	"github.com/spillway-kv/spillway/engine/table"
+	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // Stat returns a snapshot of the store.
@@ -105,19 +106,21 @@ func (ns *Namespace) presentOf(chunk []indexEntry) (entries []Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range chunk {
-		rec := recordOf(s.table, e.id)
-		if rec == nil || rec.State != statePresent || rec.Position != e.position {
+		ref := s.table.Find(e.id)
+		if ref == 0 {
 			continue
 		}
+		rec := s.table.At(ref)
+		if rec.State != statePresent || rec.Position != e.position {
+			continue
+		}
+		var idle time.Duration
+		past := ns.policy.Past(evict.Handle(ref))
+		if past.References > 0 {
+			idle = max(time.Since(s.started)-time.Duration(past.UsedNS), 1)
+		}
 		entries = append(entries, Entry{Key: Key{Group: e.group, Bytes: e.key}, Depth: e.depth,
-			Importance: rec.Importance, Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
+			Importance: rec.Importance, Uses: past.References, Idle: idle, Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
 	}
 	return entries
-}
-
-func recordOf(t *table.Table, id table.ID) *table.Record {
-	if ref := t.Find(id); ref != 0 {
-		return t.At(ref)
-	}
-	return nil
 }

@@ -57,8 +57,8 @@ func Hottest(all []*engine.Namespace, most int) ([]engine.Entry, error) {
 // hotter compares what blocks are worth: below 0 if a is worth more. A parent is worth
 // more than a child that is used as it is.
 func hotter(a, b *engine.Entry) int {
-	return cmp.Or(cmp.Compare(b.Importance, a.Importance), cmp.Compare(a.Depth, b.Depth),
-		cmp.Compare(b.Position, a.Position))
+	return cmp.Or(cmp.Compare(b.Importance, a.Importance), cmp.Compare(b.Uses, a.Uses), cmp.Compare(a.Idle, b.Idle),
+		cmp.Compare(a.Depth, b.Depth), cmp.Compare(b.Position, a.Position))
 }
 
 // coldest has the coldest block first.

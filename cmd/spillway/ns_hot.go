@@ -78,14 +78,15 @@ func (c *nsHotCmd) run(ctx context.Context, st *state) error {
 		}
 		return nil
 	}
-	rows := [][]string{{"KEY", "GROUP", "DEPTH", "IMPORTANCE"}}
+	rows := [][]string{{"KEY", "GROUP", "DEPTH", "IMPORTANCE", "USES", "IDLE"}}
 	for i := range blocks {
 		b := &blocks[i]
 		key, err := readKey(b.Key)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []string{showKey(key), fmt.Sprint(b.Group), fmt.Sprint(b.Depth), fmt.Sprint(b.Importance)})
+		rows = append(rows, []string{showKey(key), fmt.Sprint(b.Group), fmt.Sprint(b.Depth), fmt.Sprint(b.Importance), fmt.Sprint(b.Uses),
+			(time.Duration(b.IdleMS) * time.Millisecond).String()})
 	}
 	return table(st.stdout, rows)
 }

@@ -27,6 +27,8 @@ type HotBlock struct {
 	Group      uint32 `json:"group"`      // cache group of the key
 	Depth      uint32 `json:"depth"`      // in the chain, root 0
 	Importance uint8  `json:"importance"` // as its client said
+	Uses       uint8  `json:"uses"`       // since its put, as far as the eviction policy counts; 0: it does not
+	IdleMS     int64  `json:"idle_ms"`    // since its latest use; 0: the policy does not know
 }
 
 // HotBlocks makes them of entries.
@@ -34,7 +36,7 @@ func HotBlocks(entries []engine.Entry) []HotBlock {
 	all := make([]HotBlock, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		all[i] = HotBlock{"hot", "hex:" + hex.EncodeToString(e.Key.Bytes), e.Key.Group, e.Depth, e.Importance}
+		all[i] = HotBlock{"hot", "hex:" + hex.EncodeToString(e.Key.Bytes), e.Key.Group, e.Depth, e.Importance, e.Uses, e.Idle.Milliseconds()}
 	}
 	return all
 }

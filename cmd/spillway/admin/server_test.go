@@ -13,6 +13,7 @@ import (
 
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/engine"
 )
 
 // TestHealth: alive from the first moment, ready only while clients are served.
@@ -224,4 +225,46 @@ func TestScrapesTogether(t *testing.T) {
 	scrapes.Wait()
 	close(stop)
 	all.Wait()
+}
+
+// TestHot: the hottest blocks and the descriptor of a namespace, and what is wrong with
+// a question.
+func TestHot(t *testing.T) {
+	r := newRig(t, node.Options{})
+	c := r.dial()
+	ns, err := c.Namespace(t.Context(), engine.Descriptor{Name: "a", Model: "m", BlockBytes: blockBytes}, "")
+	must(t, err)
+	memory, err := c.Allocate(4 * blockBytes)
+	must(t, err)
+	var blocks []client.Block
+	for i := range 4 {
+		blocks = append(blocks, client.Block{Key: []byte{'k', byte('0' + i)}, Places: []client.Place{memory.Row(i, blockBytes)}})
+	}
+	ns.Put(blocks, client.PutOptions{}).Wait()
+	for range 2 {
+		ns.Get(blocks[2:3], client.GetOptions{}).Wait()
+	}
+	var hot Hot
+	for end := time.Now().Add(time.Minute); len(hot.Blocks) < 4 && time.Now().Before(end); time.Sleep(time.Millisecond) { // the index is a little behind
+		_, text := r.ask("GET", "/v1/namespaces/hot?namespace=a", "")
+		hot = Hot{}
+		must(t, json.Unmarshal([]byte(text), &hot))
+	}
+	if len(hot.Blocks) != 4 {
+		t.Fatalf("%+v", hot)
+	}
+	if b := hot.Blocks[0]; b.Key != "hex:6b32" || b.Depth != 2 || b.Uses != 3 || b.Type != "hot" || hot.Blocks[1].Uses >= b.Uses {
+		t.Errorf("%+v", hot)
+	}
+	if _, text := r.ask("GET", "/v1/namespaces/hot?namespace=a&count=1", ""); strings.Count(text, "hex:") != 1 || !strings.Contains(text, "hex:6b32") {
+		t.Error(text)
+	}
+	if code, text := r.ask("GET", "/v1/namespaces/descriptor?namespace=a", ""); code != 200 || text != `{"name":"a","model":"m","block_bytes":4096}`+"\n" {
+		t.Errorf("%d: %s", code, text)
+	}
+	for path, want := range map[string]int{"hot?namespace=b": 404, "descriptor": 404, "hot?namespace=a&count=0": 400, "hot?namespace=a&count=x": 400} {
+		if code, text := r.ask("GET", "/v1/namespaces/"+path, ""); code != want || !strings.Contains(text, "error") {
+			t.Errorf("%s: %d, %s", path, code, text)
+		}
+	}
 }
