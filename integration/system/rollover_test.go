@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/client"
-	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -282,7 +281,7 @@ func countHot(t *testing.T, text string, r *revision, hot int) (n int) {
 		}
 	}
 	for line := range strings.Lines(text) {
-		var b admin.HotBlock
+		var b struct{ Key string }
 		if err := json.Unmarshal([]byte(line), &b); err != nil {
 			t.Fatal(err)
 		}
@@ -301,15 +300,22 @@ func decode(t *testing.T, text string) (v map[string]any) {
 	return v
 }
 
+// namespaceState is what /v1/namespaces says of one.
+type namespaceState struct {
+	Name       string `json:"name"`
+	Blocks     int    `json:"blocks"`
+	QuotaBytes int64  `json:"quota_bytes"`
+}
+
 // namespaces are the daemon's, by name.
-func (o *operated) namespaces(t *testing.T) map[string]admin.NamespaceState {
+func (o *operated) namespaces(t *testing.T) map[string]namespaceState {
 	t.Helper()
 	code, text := o.get("/v1/namespaces")
-	var all admin.Namespaces
+	var all struct{ Namespaces []namespaceState }
 	if err := json.Unmarshal([]byte(text), &all); code != http.StatusOK || err != nil {
 		t.Fatalf("%d, %v: %s", code, err, text)
 	}
-	byName := map[string]admin.NamespaceState{}
+	byName := map[string]namespaceState{}
 	for _, n := range all.Namespaces {
 		byName[n.Name] = n
 	}
