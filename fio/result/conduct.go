@@ -100,7 +100,7 @@ func (r *Run) conclude(err error) (d *Document) {
 }
 
 // exitCode follows from the jobs and the verdict: error before damage before the
-// budget.
+// budget. An I/O that failed is an error even where the job goes on after it.
 func (d *Document) exitCode() int {
 	code := exitPass
 	if v := d.Spillway.Verdict; v != nil {
@@ -113,7 +113,7 @@ func (d *Document) exitCode() int {
 	}
 	for _, j := range d.Jobs {
 		// An error that is nothing but the damage it found is damage.
-		if j.Error != 0 && j.damaged() == 0 || j.failed() > 0 && j.TotalErrors == nil {
+		if j.Error != 0 && j.damaged() == 0 || j.failed() > 0 {
 			return exitError
 		}
 	}
