@@ -155,6 +155,11 @@ func (c *checker) readEntry(key, value []byte) error {
 		return unknown
 	}
 	switch key[0] {
+	case prefixAges[0]:
+		if !isAges(key, value) {
+			return unknown
+		}
+		return nil
 	case prefixBlock:
 		e, err := decodeIndexEntry(key, value)
 		if err != nil {

@@ -69,6 +69,9 @@ func (s *Store) Close() error {
 	close(s.commit.stop)
 	<-s.commit.done
 	s.writeLastDirectories()
+	if err := s.saveAges(true); err != nil {
+		s.log.Warn("the ages of blocks were not saved; at the next open they count as new", "cause", err)
+	}
 	var errs []error
 	if err := s.wal.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("close the log: %w", err))

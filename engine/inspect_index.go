@@ -123,6 +123,8 @@ func indexItem(key, value []byte) IndexItem {
 		return IndexItem{Kind: "quarantine", Place: p.String()}
 	case len(key) == 9 && key[0] == prefixSuspect && len(value) == 8:
 		return IndexItem{Kind: "suspect", From: binary.BigEndian.Uint64(key[1:]), To: binary.BigEndian.Uint64(value)}
+	case isAges(key, value):
+		return IndexItem{Kind: "ages"}
 	case string(key) == string(keyApplied) && len(value) == 8:
 		return IndexItem{Kind: "applied", Position: binary.LittleEndian.Uint64(value)}
 	case string(key) == string(keyDataSynced) && len(value) == 8:

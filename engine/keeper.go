@@ -66,6 +66,7 @@ func (k *keeper) run(s *Store) {
 		case <-tick.C:
 			s.checkIndexSize()
 			s.trimToQuotas()
+			s.saveAgesNowAndThen(time.Now())
 			if s.keepBallast() {
 				s.yieldSegment()
 			}

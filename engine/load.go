@@ -3,11 +3,9 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
@@ -16,7 +14,7 @@ type loader struct {
 	s       *Store
 	dead    *pebble.Batch // entries that own nothing any more
 	segment *segment      // of the last block
-	nowNS   int64
+	ages    loadedAges
 }
 
 // loadTable gives every living entry of the index its place in the table. An
@@ -24,12 +22,15 @@ type loader struct {
 // younger than it, or if a later put owns its slot or its key. Dead entries are
 // deleted.
 //
-// Blocks enter the table in the order of their puts, which is the eviction order
-// too: publication is tail first. So a later put finds the one whose slot or key it
+// Blocks enter the table in the order of their puts. So a later put finds the one whose slot or key it
 // has taken, and the records of a chain are neighbours in memory.
 func (s *Store) loadTable(found *indexReaders) error {
-	l := &loader{s: s, dead: s.index.db.NewBatch(), nowNS: time.Since(s.started).Nanoseconds()}
+	l := &loader{s: s, dead: s.index.db.NewBatch()}
 	defer l.dead.Close()
+	if err := l.readLoadedAges(min(found.blocks(), s.table.Max())); err != nil {
+		return err
+	}
+	defer l.ages.mem.Free()
 	if err := l.addQuarantined(); err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (s *Store) loadTable(found *indexReaders) error {
 	if err := l.bury(); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
-	return nil
+	return l.admitAll()
 }
 
 // bury deletes the dead entries for good. One that lost to a later put must not
@@ -114,7 +115,7 @@ func (l *loader) add(b *foundBlock) error {
 	rec := s.table.At(ref)
 	rec.Checksum, rec.Position, rec.Place = b.checksum, b.position, uint64(b.place)
 	rec.Namespace, rec.Depth, rec.Importance, rec.State = ns.number, b.depth, b.importance, statePresent
-	ns.policy.Admit(evict.Handle(ref), evict.Access{ID: idBytes(b.id), Depth: b.depth, Importance: b.importance, NowNS: l.nowNS})
+	l.ages.note(ref, b.position)
 	g.owner[slot] = ref
 	g.addFree(-1)
 	g.addBlocks(1)
@@ -131,13 +132,12 @@ func (l *loader) remove(ref table.Ref) error {
 	rec := s.table.At(ref)
 	id, position, place := rec.ID, rec.Position, Place(rec.Place)
 	g := s.segments[place.Segment()]
-	ns := s.namespaces[rec.Namespace-1]
 	g.release(place.Slot())
 	if position > g.directory.position {
 		g.directory.changes--
 	}
 	g.addBlocks(-1)
-	ns.policy.Forget(evict.Handle(ref))
+	l.ages.forget(ref)
 	s.table.Remove(ref)
 	return l.remember(g, id, position)
 }

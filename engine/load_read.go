@@ -90,6 +90,14 @@ func (rs *indexReaders) free() {
 	}
 }
 
+// blocks is how many were found.
+func (rs *indexReaders) blocks() (n int) {
+	for _, r := range rs.readers {
+		n += len(r.rest)
+	}
+	return n
+}
+
 // next copies the oldest blocks that are still to come, in the order of their
 // positions, and returns how many.
 func (rs *indexReaders) next(blocks []foundBlock) int {

@@ -86,7 +86,7 @@ const (
 	defaultFrameBytes  = 64 << 20
 	defaultQueueOps    = 4096
 	defaultLeaseShare  = 0.25
-	indexBytesPerBlock = 96 // table and eviction order, at the worst load
+	indexBytesPerBlock = 116 // table, eviction order and ghosts, at the worst load
 )
 
 func (o *Options) setDefaults() {

@@ -53,6 +53,8 @@ type Store struct {
 	id         [16]byte
 	layout     layout
 	policies   evict.Factory // of all namespaces; guarded by mu after Open
+	agesSaved  uint64        // useClock when ages were saved last; guarded by mu
+	agesAt     time.Time     // when; the keeper's
 	started    time.Time
 	// transfersMax leaves room in the device's queue for what is no block transfer.
 	transfersMax int

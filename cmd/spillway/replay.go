@@ -10,6 +10,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cmd/spillway/replay"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/fio"
 	"github.com/spillway-kv/spillway/tiering/trace"
 )
@@ -25,6 +26,7 @@ type replayCmd struct {
 	Requests   int           `placeholder:"N" help:"Stop after N requests; 0 means at the trace's end, or after 12031 generated ones."`
 	For        time.Duration `placeholder:"TIME" help:"Stop after this time, such as 20s."`
 	Speed      speed         `default:"max" help:"max: each request at once after the one before; N: in the trace's rhythm, N times as fast."`
+	Policy     string        `default:"hazard" enum:"hazard,lru,s3fifo" placeholder:"NAME" help:"Which block goes when room is needed: hazard, lru or s3fifo."`
 	Depth      int           `default:"16" help:"How many blocks are read at once."`
 	Budget     tokenTime     `placeholder:"TIME" help:"Judge P99 of block reads against this time per token, such as 30ms."`
 	Durable    bool          `help:"Put each block onto stable media before going on."`
@@ -84,6 +86,9 @@ func (c *replayCmd) run(ctx context.Context, st *state) error {
 	o.MustExist = false
 	o.CapacityBytes = int64(c.Capacity)
 	o.QueueDepth = max(c.Depth, 32)
+	if o.Policy, err = evict.Named(c.Policy); err != nil {
+		return err
+	}
 	shown := newProgress(st, c.Requests, c.For)
 	var result *replay.Result
 	var replayErr error

@@ -9,5 +9,8 @@ func (t *Table) Peek(ref Ref) *Record {
 	return &t.records[ref]
 }
 
+// Used is the highest Ref that any block ever had.
+func (t *Table) Used() int { return t.used }
+
 // Max is the most blocks the table can hold.
 func (t *Table) Max() int { return t.maxBlocks }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/fio"
 )
 
@@ -69,6 +70,9 @@ func (f *File) checkLists() error {
 	dirs, names := map[string]bool{}, map[string]bool{}
 	for i := range f.Stores {
 		s := &f.Stores[i]
+		if _, err := evict.Named(s.Policy); err != nil {
+			return fmt.Errorf("[[store]] number %d (%s): policy: %w", i+1, s.Dir, err)
+		}
 		if err := s.Options(nil).Validate(); err != nil {
 			return fmt.Errorf("[[store]] number %d (%s): %w", i+1, s.Dir, err)
 		}
@@ -92,7 +96,8 @@ func (f *File) checkLists() error {
 
 // Options are the engine's. logger may be nil.
 func (s *Store) Options(logger *slog.Logger) engine.Options {
-	return engine.Options{Dir: s.Dir, CapacityBytes: int64(s.Capacity), IOEngine: s.IOEngine, Rings: s.Rings, QueueDepth: s.QueueDepth,
+	policy, _ := evict.Named(s.Policy) // checked
+	return engine.Options{Dir: s.Dir, CapacityBytes: int64(s.Capacity), Policy: policy, IOEngine: s.IOEngine, Rings: s.Rings, QueueDepth: s.QueueDepth,
 		ScrubBytesPerSecond: int64(s.ScrubRate), IndexMemoryMaxBytes: int64(s.IndexMemory), FrameBytes: int64(s.FrameMemory),
 		SyncInterval: s.SyncInterval.Duration, LeaseMax: s.LeaseMax.Duration, LeaseShare: s.LeaseShare,
 		LockWait: s.LockWait.Duration, BufferedIO: s.BufferedIO, AnyFileSystem: s.AnyFilesystem, Logger: logger}

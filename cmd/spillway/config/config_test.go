@@ -47,6 +47,7 @@ func TestRefused(t *testing.T) {
 		{smallest + "rings = 17\n", "[[store]] number 1 (/kv)"},
 		{smallest + "queue_depth = \"many\"\n", "f.toml:3: "},
 		{smallest + "ioengine = \"libaio\"\n", "libaio"},
+		{smallest + "policy = \"fifo\"\n", "there are hazard, lru, s3fifo"},
 		{smallest + "lease_share = 1.5\n", "1.5"},
 		{smallest + "sync_interval = \"1\"\n", `f.toml:3: store.sync_interval: "1" is not a time`},
 		{smallest + "sync_interval = 1\n", `"1" is not a time`},
@@ -129,6 +130,7 @@ dir = "/a"
 capacity = "1.5GiB"
 endurance = "600TB"
 optional = true
+policy = "s3fifo"
 ioengine = "psync"
 rings = 2
 queue_depth = 64

@@ -40,11 +40,12 @@ type Store struct {
 	Capacity      Size     `toml:"capacity"`       // most that it may take on disk, everything counted; needed for a new store, 0 keeps what an old one has
 	Endurance     Size     `toml:"endurance"`      // bytes that the drive may still be written: its TBW less what SMART counts; for a projection of its days; 0: unknown
 	Optional      bool     `toml:"optional"`       // start without it if it cannot be opened or is sick; its blocks are misses
+	Policy        string   `toml:"policy"`         // which block goes when room is needed: hazard, lru or s3fifo
 	IOEngine      string   `toml:"ioengine"`       // how transfers are made: auto, uring or psync
 	Rings         int      `toml:"rings"`          // io_urings, 1 to 16; more than 1 only where one core cannot verify what the drive delivers
 	QueueDepth    int      `toml:"queue_depth"`    // transfers that the drive runs at once
 	ScrubRate     Size     `toml:"scrub_rate"`     // bytes a second at which all blocks are read and proven, over and over; 0: never
-	IndexMemory   Size     `toml:"index_memory"`   // most memory for the index, about 96 bytes a block
+	IndexMemory   Size     `toml:"index_memory"`   // most memory for the index, about 120 bytes a block
 	FrameMemory   Size     `toml:"frame_memory"`   // private memory for transfers that cannot go straight; at least two blocks
 	SyncInterval  Duration `toml:"sync_interval"`  // longest time that a put which is not durable stays unsynced
 	LeaseMax      Duration `toml:"lease_max"`      // longest lease

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
@@ -112,6 +113,7 @@ func NewStore(dir string) Store {
 func (s *Store) setDefaults() {
 	o := engine.Options{}.WithDefaults()
 	setDefault(&s.IOEngine, o.IOEngine)
+	setDefault(&s.Policy, evict.Default)
 	setDefault(&s.Rings, o.Rings)
 	setDefault(&s.QueueDepth, o.QueueDepth)
 	setDefault(&s.IndexMemory, Size(o.IndexMemoryMaxBytes))
@@ -130,7 +132,7 @@ func setDefault[T comparable](field *T, value T) {
 }
 
 // neverZero are the keys of lists that have a default other than 0.
-var neverZero = []string{"ioengine", "rings", "queue_depth", "index_memory", "frame_memory", "sync_interval", "lease_max", "lease_share",
+var neverZero = []string{"policy", "ioengine", "rings", "queue_depth", "index_memory", "frame_memory", "sync_interval", "lease_max", "lease_share",
 	"lock_wait", "share"}
 
 // refuseZeros refuses what setDefaults would take for a key that is not there.
