@@ -133,9 +133,9 @@ func TestIndexMemoryBound(t *testing.T) {
 // more together.
 func TestIndexMemoryShared(t *testing.T) {
 	r := newRig(t, sim.Config{})
-	// 10922 blocks of index; 8-slot segments of 4 KiB blocks would hold a few
+	// 9039 blocks of index; 8-slot segments of 4 KiB blocks would hold a few
 	// more than one large namespace.
-	s := r.open(engine.Options{CapacityBytes: 48 << 20, SegmentBytes: 1 << 20, IndexMemoryMaxBytes: 1 << 20, SyncInterval: time.Hour})
+	s := r.open(engine.Options{CapacityBytes: 42 << 20, SegmentBytes: 1 << 20, IndexMemoryMaxBytes: 1 << 20, SyncInterval: time.Hour})
 	a, b := namespace(t, s, "a", 4096), namespace(t, s, "b", 4096)
 	for from := 0; from < 24000; from += 256 {
 		ns := a
@@ -145,8 +145,8 @@ func TestIndexMemoryShared(t *testing.T) {
 		all(t, put(t, ns, engine.PutOptions{}, sequence(from, 256)...), engine.Stored, engine.Dropped)
 	}
 	st := s.Stat()
-	if st.Blocks > 10922 {
-		t.Errorf("%d blocks in an index for 10922", st.Blocks)
+	if st.Blocks > 9039 {
+		t.Errorf("%d blocks in an index for 9039", st.Blocks)
 	}
 	mustClose(t, s)
 }

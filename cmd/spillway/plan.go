@@ -4,29 +4,46 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spillway-kv/spillway/engine/evict"
+	"github.com/spillway-kv/spillway/tiering/model"
 	"github.com/spillway-kv/spillway/tiering/plan"
 	"github.com/spillway-kv/spillway/tiering/trace"
-	"github.com/spillway-kv/spillway/units"
 )
 
 type planCmd struct {
 	jsonFlag
-	Capacity  capacities `default:"1%,5%,10%,25%,50%" placeholder:"LIST" help:"Capacities, with commas: shares of the trace's unique blocks (5%), or sizes (2TiB)."`
-	Policy    []string   `placeholder:"LIST" help:"Eviction policies, with commas: hazard, lru, s3fifo; to compare, fifo and belady, which knows the future. Default: all."`
-	Admit     string     `default:"full" enum:"full,all,not-last" help:"Which blocks are stored: full (not a partial last one; as the daemon does), all, not-last (no request's last one)."`
-	HeadFirst bool       `help:"Apply each request's blocks from the root on, which no store does."`
-	Generate  bool       `help:"Plan with generated chats in place of a trace."`
-	Requests  int        `placeholder:"N" help:"How many requests to generate, 12031 by default, or to read of a trace; 0 means all."`
-	Seed      uint64     `default:"1" help:"Seed of the generated chats."`
-	Quiet     bool       `short:"q" help:"Show no progress; --json shows none either."`
-	Trace     string     `arg:"" optional:"" complete:"file" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
+	Capacity      capacities    `default:"1%,5%,10%,25%,50%" placeholder:"LIST" help:"Capacities, with commas: shares of the trace's unique blocks (5%), or, with --model or --block-bytes, sizes (2TiB)."`
+	Policy        []string      `placeholder:"LIST" help:"Eviction policies, with commas: hazard, lru, s3fifo; to compare, fifo and belady, which knows the future. Default: all."`
+	Admit         string        `default:"full" enum:"full,all,not-last" placeholder:"WHICH" help:"Which blocks are stored: full (not a partial last one; as the daemon does), all, not-last (no request's last one)."`
+	HeadFirst     bool          `help:"Apply each request's blocks from the root on, which no store does."`
+	RestartAt     time.Duration `placeholder:"TIME" help:"Also close and open each store at this time of the trace, such as 30m, and compare the five minutes after it."`
+	Model         string        `placeholder:"NAME" help:"The model whose blocks these are; adds bytes, rates, drives and endurance."`
+	KV            string        `name:"kv" default:"bf16" placeholder:"TYPE" help:"Precision of its KV: bf16, fp8, fp4."`
+	BlockBytes    byteSize      `placeholder:"SIZE" help:"Bytes of a block, in place of --model."`
+	DriveCapacity byteSize      `default:"3840GB" placeholder:"SIZE" help:"Capacity of the drives to buy."`
+	DriveDWPD     float64       `name:"drive-dwpd" default:"1" placeholder:"N" help:"Drive writes per day that they stand for five years."`
+	Nodes         int           `placeholder:"N" help:"Also compare placements in a pool of N nodes."`
+	Lose          int           `default:"1" placeholder:"N" help:"How many of the nodes are lost at once."`
+	Report        string        `placeholder:"FILE" help:"Also write a page with the curves, as HTML."`
+	Generate      bool          `help:"Plan with generated chats in place of a trace."`
+	Requests      int           `placeholder:"N" help:"How many requests to generate, 12031 by default, or to read of a trace; 0 means all."`
+	Seed          uint64        `default:"1" help:"Seed of the generated chats."`
+	Quiet         bool          `short:"q" help:"Show no progress; --json shows none either."`
+	Trace         string        `arg:"" optional:"" complete:"file" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
 }
+
+// driveYears is for how long makers state drive writes per day.
+const driveYears = 5
+
+// nodesMax bounds a pool to plan.
+const nodesMax = 1024
+
+// restartMinutes is how long after a restart hits are compared.
+const restartMinutes = 5
 
 // Help is shown under the flags.
 func (*planCmd) Help() string {
@@ -34,76 +51,24 @@ func (*planCmd) Help() string {
 		"its request begins; only a prefix hit, with all blocks before it there as well, saves work."
 }
 
-// capacities are the sizes to simulate.
-type capacities []planSize
-
-// planSize is a share of the unique blocks, or bytes.
-type planSize struct {
-	share float64
-	bytes int64
-	text  string
-}
-
-// UnmarshalText is called by the command line's parser.
-func (c *capacities) UnmarshalText(text []byte) error {
-	*c = nil
-	for word := range strings.SplitSeq(string(text), ",") {
-		size := planSize{text: strings.TrimSpace(word)}
-		if number, is := strings.CutSuffix(size.text, "%"); is {
-			share, err := strconv.ParseFloat(number, 64)
-			if err != nil || !(share > 0 && share <= 100) {
-				return fmt.Errorf("%q is no share between 0%% and 100%%", size.text)
-			}
-			size.share = share / 100
-		} else {
-			bytes, err := units.ParseBytes(size.text)
-			if err != nil {
-				return err
-			}
-			if bytes == 0 {
-				return fmt.Errorf("%q: a capacity must be more than 0", size.text)
-			}
-			size.bytes = bytes
-		}
-		*c = append(*c, size)
-	}
-	return nil
-}
-
-// planRow is one simulation.
-type planRow struct {
-	Policy         string  `json:"policy"`           // eviction policy
-	Capacity       string  `json:"capacity"`         // as it was asked for
-	CapacityBlocks int     `json:"capacity_blocks"`  // the same in blocks
-	References     int     `json:"references"`       // blocks named by all requests
-	Hits           int     `json:"hits"`             // of them present
-	PrefixHits     int     `json:"prefix_hits"`      // of them present with all blocks before them
-	Writes         int     `json:"writes"`           // blocks stored
-	HitRatio       float64 `json:"hit_ratio"`        // hits per reference
-	PrefixHitRatio float64 `json:"prefix_hit_ratio"` // prefix hits per reference
-	WritesPerRef   float64 `json:"writes_per_ref"`   // blocks stored per reference
-	WritesPerHit   float64 `json:"writes_per_hit"`   // blocks stored per prefix hit
-}
-
-// planReport is the JSON of a plan.
-type planReport struct {
-	Type          string    `json:"type"`           // plan
-	Trace         string    `json:"trace"`          // its file; empty: generated
-	Requests      int       `json:"requests"`       // of the trace
-	References    int       `json:"references"`     // blocks named by all requests
-	Unique        int       `json:"unique_blocks"`  // different blocks
-	SpanMS        int64     `json:"span_ms"`        // from the first request to the last
-	Ceiling       float64   `json:"ceiling"`        // hits per reference of a store that keeps everything
-	Admit         string    `json:"admit"`          // which blocks are stored
-	DefaultPolicy string    `json:"default_policy"` // of a store that is told no other
-	Rows          []planRow `json:"rows"`           // by policy, then capacity
-}
-
 func (*planCmd) reports() []any { return []any{planReport{}} }
 
 func (c *planCmd) run(ctx context.Context, st *state) error {
 	if err := c.check(); err != nil {
 		return err
+	}
+	blockTokens := int64(trace.TokensPerBlock)
+	blockBytes := int64(c.BlockBytes)
+	if c.Model != "" {
+		m, err := model.Find(c.Model)
+		if err != nil {
+			return usagef("see spillway budget --list", "%v", err)
+		}
+		kv, err := model.ParsePrecision(c.KV)
+		if err != nil {
+			return usagef("the default is bf16", "--kv: %v", err)
+		}
+		c.Model, blockBytes = m.Name, m.BlockBytes(int(blockTokens), kv)
 	}
 	shown := newMeter(st)
 	say := func(format string, args ...any) {
@@ -115,17 +80,37 @@ func (c *planCmd) run(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	configs := c.configs(t)
-	rows, err := plan.Curves(ctx, t, configs, nil)
+	if c.Model != "" && t.TokensPerUnit == 0 {
+		shown.clear()
+		return usagef("give --block-bytes in place of --model", "the trace's blocks are not of %d tokens, so a model does not say how many bytes they have", blockTokens)
+	}
+	report, err := c.simulate(ctx, t, blockBytes, func(done, of int) { say("%d of %d simulations", done, of) })
 	shown.clear()
 	if err != nil {
 		return err
 	}
-	report := c.report(t, rows)
+	if c.Report != "" {
+		if err := writeFile(c.Report, report.page); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
 		return printJSON(st.stdout, report)
 	}
 	return report.print(st.stdout)
+}
+
+// writeFile writes a file by what write writes.
+func writeFile(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
 }
 
 func (c *planCmd) check() error {
@@ -136,6 +121,21 @@ func (c *planCmd) check() error {
 		return usagef("give one of them", "neither a trace nor --generate")
 	case c.Requests < 0:
 		return usagef("give 0 for all", "--requests %d is negative", c.Requests)
+	case c.RestartAt < 0:
+		return usagef("leave it out for none", "--restart-at %v is negative", c.RestartAt)
+	case c.Model != "" && c.BlockBytes > 0:
+		return usagef("give one of them", "both --model and --block-bytes")
+	case c.Nodes < 0 || c.Nodes == 1 || c.Nodes > nodesMax:
+		return usagef(fmt.Sprintf("a pool to plan has 2 to %d nodes", nodesMax), "--nodes %d", c.Nodes)
+	case c.Nodes > 0 && (c.Lose < 1 || c.Lose >= c.Nodes):
+		return usagef("lose 1 at least, and fewer than there are", "--lose %d of %d nodes", c.Lose, c.Nodes)
+	case !(c.DriveDWPD > 0):
+		return usagef("the default is 1", "--drive-dwpd %v is not above 0", c.DriveDWPD)
+	}
+	for _, size := range c.Capacity {
+		if size.bytes > 0 && c.Model == "" && c.BlockBytes == 0 {
+			return usagef("give --model or --block-bytes as well", "--capacity %s: how many blocks that is, nobody knows", size.text)
+		}
 	}
 	if len(c.Policy) == 0 {
 		c.Policy = plan.Policies()
@@ -186,42 +186,34 @@ func (f *firstRequests) Next() (trace.Request, error) {
 
 var admissions = map[string]plan.Admission{"full": plan.FullBlocks, "all": plan.AllBlocks, "not-last": plan.NotLast}
 
-func (c *planCmd) configs(t *plan.Trace) (all []plan.Config) {
+// simulate runs everything and puts the report together.
+func (c *planCmd) simulate(ctx context.Context, t *plan.Trace, blockBytes int64, progress func(done, of int)) (*planReport, error) {
+	var configs []plan.Config
 	for _, policy := range c.Policy {
 		for _, size := range c.Capacity {
-			all = append(all, plan.Config{Policy: policy, Capacity: t.CapacityOf(size.share), Admission: admissions[c.Admit], HeadFirst: c.HeadFirst})
+			configs = append(configs, plan.Config{Policy: policy, Capacity: size.blocks(t, blockBytes), Admission: admissions[c.Admit], HeadFirst: c.HeadFirst})
 		}
 	}
-	return all
-}
-
-func (c *planCmd) report(t *plan.Trace, rows []*plan.Row) *planReport {
-	r := &planReport{Type: "plan", Trace: c.Trace, Requests: t.Requests(), References: len(t.Blocks), Unique: t.Unique, SpanMS: t.SpanMS(),
-		Ceiling: 1 - float64(t.Unique)/float64(len(t.Blocks)), Admit: c.Admit, DefaultPolicy: evict.Default}
-	for i, row := range rows {
-		r.Rows = append(r.Rows, planRow{Policy: row.Policy, Capacity: c.Capacity[i%len(c.Capacity)].text, CapacityBlocks: row.Capacity,
-			References: row.References, Hits: row.Hits, PrefixHits: row.PrefixHits, Writes: row.Writes, HitRatio: row.HitRatio(),
-			PrefixHitRatio: row.PrefixHitRatio(), WritesPerRef: row.WritesPerRef(), WritesPerHit: row.WritesPerHit()})
+	plain := len(configs)
+	if c.RestartAt > 0 {
+		for _, config := range configs[:plain] {
+			config.RestartMS = c.RestartAt.Milliseconds()
+			configs = append(configs, config)
+		}
 	}
-	return r
-}
-
-func (r *planReport) print(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%d requests in %v, %d block references, %d unique blocks: at most %.1f %% hits\n\n", r.Requests,
-		(time.Duration(r.SpanMS) * time.Millisecond).Round(time.Second), r.References, r.Unique, 100*r.Ceiling)
+	rows, err := plan.Curves(ctx, t, configs, func(done int) { progress(done, len(configs)) })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	rows := [][]string{{"policy", "capacity", "blocks", "prefix hits", "hits", "writes/100", "writes/hit"}}
-	for _, row := range r.Rows {
-		name := row.Policy
-		if name == r.DefaultPolicy {
-			name += " (default)"
+	r := c.newReport(t, rows, plain, blockBytes)
+	if c.Nodes > 0 {
+		lost, err := plan.Compare(ctx, t, c.Nodes, c.Lose)
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, []string{name, row.Capacity, strconv.Itoa(row.CapacityBlocks), percent(row.PrefixHitRatio), percent(row.HitRatio),
-			fmt.Sprintf("%.1f", 100*row.WritesPerRef), fmt.Sprintf("%.2f", row.WritesPerHit)})
+		for _, l := range lost {
+			r.Placements = append(r.Placements, planPlacement{l.Placement.String(), l.Nodes, l.Lose, l.Kept, l.NodesPerRequest, l.Balance})
+		}
 	}
-	return table(w, rows)
+	return r, nil
 }
-
-func percent(ratio float64) string { return fmt.Sprintf("%.2f %%", 100*ratio) }

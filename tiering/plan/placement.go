@@ -1,0 +1,172 @@
+package plan
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// Placement is how the blocks of a pool find their nodes.
+type Placement uint8
+
+const (
+	// PerBlock: each block by its own key.
+	PerBlock Placement = iota
+	// PerRun: the new blocks of a request together, in runs of 64 at most, by the first
+	// one's key. What a pool does.
+	PerRun
+	// Local: on the node that the request came to: where its prefix is, if that is
+	// more than a first block, else any.
+	Local
+)
+
+// runBlocksMax is the most blocks of a run.
+const runBlocksMax = 64
+
+// lostMinutes is how long after the loss hits are compared.
+const lostMinutes = 1
+
+// String is the placement's name for people.
+func (p Placement) String() string { return [...]string{"per block", "per run", "local"}[p] }
+
+// Placements are all there are.
+func Placements() []Placement { return []Placement{PerBlock, PerRun, Local} }
+
+// Lost is what a loss of nodes costs under a placement, in a pool that keeps every
+// block otherwise.
+type Lost struct {
+	Placement   Placement
+	Nodes, Lose int
+	// Kept is the part of the prefix hits in the first minute after the loss, over the
+	// hits without it; the mean over which nodes are lost, and over four times of
+	// the trace.
+	Kept float64
+	// NodesPerRequest is how many nodes hold a request's prefix, on average over
+	// requests with a hit.
+	NodesPerRequest float64
+	// Balance is the blocks of the fullest node over the mean.
+	Balance float64
+}
+
+// Compare loses nodes of a pool under each placement: every node once, with those
+// behind it.
+func Compare(ctx context.Context, t *Trace, nodes, lose int) ([]Lost, error) {
+	var all []Lost
+	for _, p := range Placements() {
+		l := Lost{Placement: p, Nodes: nodes, Lose: lose}
+		home, hits, spread := place(t, p, nodes)
+		l.NodesPerRequest = ratio(spread, hits)
+		counts := make([]int, nodes)
+		for _, n := range home {
+			counts[n]++
+		}
+		l.Balance = ratio(slices.Max(counts)*nodes, len(home))
+		whole, kept := 0, 0
+		for quarter := range int64(4) {
+			fromMS := t.SpanMS() * (2*quarter + 1) / 8
+			for node := range nodes {
+				if ctx.Err() != nil {
+					return nil, ctx.Err()
+				}
+				w, k := t.afterLoss(home, fromMS, node, lose, nodes)
+				whole, kept = whole+w, kept+k
+			}
+		}
+		l.Kept = ratio(kept, whole)
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// place gives each block its node as it first comes. hits and spread are requests
+// with a hit, and the nodes that hold their prefixes.
+func place(t *Trace, p Placement, nodes int) (home []uint16, hits, spread int) {
+	home = make([]uint16, t.Unique)
+	known := make([]bool, t.Unique)
+	seen := make([]bool, nodes)
+	for r := range t.Requests() {
+		chain := t.chain(r)
+		prefix := 0
+		for prefix < len(chain) && known[chain[prefix]] {
+			prefix++
+		}
+		if prefix > 0 {
+			hits++
+			clear(seen)
+			for _, b := range chain[:prefix] {
+				if n := home[b]; !seen[n] {
+					seen[n] = true
+					spread++
+				}
+			}
+		}
+		run, node := 0, 0
+		for _, b := range chain {
+			if known[b] {
+				continue
+			}
+			switch {
+			case p == PerBlock || p == PerRun && run%runBlocksMax == 0:
+				node = rendezvous(b, nodes)
+			case p == Local && run == 0:
+				node = rendezvous(b, nodes)
+				if prefix > 1 { // the request goes where its prefix is; the first block is everybody's
+					node = int(home[chain[prefix-1]])
+				}
+			}
+			run++
+			home[b], known[b] = uint16(node), true
+		}
+	}
+	return home, hits, spread
+}
+
+// rendezvous is the node with the highest weight for a key.
+func rendezvous(block uint32, nodes int) (best int) {
+	id, most := idOf(block), uint64(0)
+	for n := range nodes {
+		x := uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 | uint64(n+1)<<32
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		if x ^= x >> 31; x >= most {
+			best, most = n, x
+		}
+	}
+	return best
+}
+
+func isLost(node, lost, lose, nodes int) bool {
+	return (node-lost+nodes)%nodes < lose
+}
+
+// afterLoss counts prefix hits in the first minute after nodes were lost, without and
+// with the loss. Blocks put since then, anew or again, are on nodes that are left.
+func (t *Trace) afterLoss(home []uint16, fromMS int64, node, lose, nodes int) (whole, kept int) {
+	first, _ := slices.BinarySearchFunc(t.timesMS, t.timesMS[0]+fromMS, cmp.Compare[int64])
+	known := make(map[uint32]bool)
+	end := 0
+	if first > 0 {
+		end = t.ends[first-1]
+	}
+	since := map[uint32]bool{}
+	for _, b := range t.Blocks[:end] {
+		known[b] = true
+	}
+	for r := first; r < t.Requests() && t.timesMS[r] < t.timesMS[0]+fromMS+lostMinutes*minuteMS; r++ {
+		chain := t.chain(r)
+		here := true
+		for _, b := range chain {
+			if !known[b] && !since[b] {
+				break
+			}
+			whole++
+			if here = here && (since[b] || !isLost(int(home[b]), node, lose, nodes)); here {
+				kept++
+			}
+		}
+		for _, b := range chain {
+			since[b] = true
+		}
+	}
+	return whole, kept
+}
