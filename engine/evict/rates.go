@@ -164,7 +164,7 @@ func (r *rates) use(class int, tick uint32) {
 	r.events[class][r.bucket(r.now-tick)]++
 }
 
-// What is learned, as bytes (docs/format/ages.md): magic 8, CRC-32C 4 of what
+// What is learned, as bytes (docs/format/index.md, ages): magic 8, CRC-32C 4 of what
 // follows, classes 1, buckets 1, zero 2, then per class and bucket events and
 // exposure, each a float64, all little endian.
 const (
