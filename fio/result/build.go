@@ -96,13 +96,13 @@ func (m *merged) stats(d Direction) *Stats {
 	}
 	s := &Stats{Bytes: int64(t.bytes), KBytes: int64(t.bytes >> 10), IOs: int64(t.outcomes[Done]), ShortIOs: int64(t.shorts),
 		Slat: m.latency(&t.slat, m.config.Slat), Clat: m.latency(&t.clat, m.config.Clat), Lat: m.latency(&t.lat, m.config.Lat)}
-	if s.IOs > 0 && m.longestMS > 0 {
-		s.RuntimeMS = m.longestMS
+	if s.IOs > 0 && m.longestMS[d] > 0 {
+		s.RuntimeMS = m.longestMS[d]
 		s.BWBytes = s.Bytes * 1000 / s.RuntimeMS
 		s.BW = s.BWBytes >> 10
 		s.IOPS = Decimal(float64(s.IOs) * 1000 / float64(s.RuntimeMS))
 	}
-	t.series.samples(s, m.longestMS)
+	t.series.samples(s, m.longestMS[d])
 	return s
 }
 

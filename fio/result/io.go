@@ -53,7 +53,7 @@ type IO struct {
 	// IntendedNS is when the schedule wanted it: open-loop load only.
 	IntendedNS int64
 	// IssuedNS is just before the submission, SubmittedNS when the submission had
-	// returned (IssuedNS where nobody knows), DoneNS when the result was there and
+	// returned (-1 where nobody knows: then slat does not count it), DoneNS when the result was there and
 	// verified.
 	IssuedNS, SubmittedNS, DoneNS int64
 }

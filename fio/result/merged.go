@@ -15,11 +15,11 @@ type merged struct {
 	completes  [len(batchLabels)]uint64
 	ranges     [rangeCount]uint64
 	workers    int
-	runtimeMS  int64 // summed
-	longestMS  int64
-	firstNS    int64 // the first begin; none if larger than lastNS
-	lastNS     int64 // the last end
-	usage      Usage // of the process in between; shareUsage leaves the part of the entry
+	runtimeMS  int64                 // summed
+	longestMS  [directionCount]int64 // of the worker that used the direction longest
+	firstNS    int64                 // the first begin; none if larger than lastNS
+	lastNS     int64                 // the last end
+	usage      Usage                 // of the process in between; shareUsage leaves the part of the entry
 	errno      int
 	errText    string
 	steady     *SteadyState
@@ -42,7 +42,10 @@ func mergeRecorders(recorders []*Recorder, nowNS int64) *merged {
 			// A worker that ran for less than a millisecond ran for one, as in fio.
 			ms := max((endNS-r.beginNS)/1e6, 1)
 			m.runtimeMS += ms
-			m.longestMS = max(m.longestMS, ms)
+			for d := range Direction(directionCount) {
+				fromNS, toNS := r.span(d, endNS)
+				m.longestMS[d] = max(m.longestMS[d], (toNS-fromNS)/1e6, 1)
+			}
 			if r.beginNS < m.firstNS {
 				m.firstNS, before = r.beginNS, r.before
 			}

@@ -27,6 +27,8 @@ type Recorder struct {
 	errText    string
 	steady     *SteadyState
 	prefix     *prefixTally // nil: no request yet
+	turnNS     int64 // when the worker had written all and began to read it back; 0: it did not
+	turnReads  bool  // it has read before, too
 }
 
 // tally is what is counted of one direction.
@@ -66,7 +68,7 @@ func (r *Recorder) Begin(nowNS int64) {
 	r.directions = fresh.directions
 	r.depths, r.submits, r.completes, r.ranges = fresh.depths, fresh.submits, fresh.completes, fresh.ranges
 	r.prefix = nil
-	r.beginNS, r.endNS, r.begun, r.before = nowNS, -1, true, usage
+	r.beginNS, r.endNS, r.begun, r.before, r.turnNS = nowNS, -1, true, usage, 0
 }
 
 // End ends the measured time. I/Os that finish later may still be recorded.
@@ -104,12 +106,17 @@ func (r *Recorder) Record(io IO) {
 			t.service.Record(latencyNS)
 			latencyNS = io.DoneNS - io.IntendedNS
 		}
-		t.slat.Record(io.SubmittedNS - io.IssuedNS)
+		if io.SubmittedNS >= 0 {
+			t.slat.Record(io.SubmittedNS - io.IssuedNS)
+		} else {
+			io.SubmittedNS = io.IssuedNS
+		}
 		t.clat.Record(io.DoneNS - io.SubmittedNS)
 		t.lat.Record(latencyNS)
 		r.ranges[rangeIndex(io.DoneNS-io.SubmittedNS)]++
 		t.bytes += uint64(io.Bytes)
-		t.series.add(io.DoneNS-r.beginNS, io.Bytes, latencyNS)
+		fromNS, _ := r.span(io.Direction, 0)
+		t.series.add(io.DoneNS-fromNS, io.Bytes, latencyNS)
 	}
 	r.mu.Unlock()
 }
@@ -119,6 +126,29 @@ func (r *Recorder) Short(d Direction) {
 	r.mu.Lock()
 	r.directions[d].shorts++
 	r.mu.Unlock()
+}
+
+// ReadBack tells that the worker has written all and begins to read it back: the
+// rates of the writes end here, and those of the reads begin, unless it has read
+// before.
+func (r *Recorder) ReadBack(nowNS int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.turnNS = max(nowNS, 1)
+	r.turnReads = r.directions[Read] != nil && total(r.directions[Read].outcomes[:]) > 0
+}
+
+// span is the time in which the worker, which ended at endNS, used a direction. The
+// lock is held.
+func (r *Recorder) span(d Direction, endNS int64) (fromNS, toNS int64) {
+	switch {
+	case r.turnNS == 0 || d == Read && r.turnReads:
+		return r.beginNS, endNS
+	case d == Read:
+		return r.turnNS, endNS
+	default:
+		return r.beginNS, r.turnNS
+	}
 }
 
 // Settle notes how steady the job is; the last call counts. A worker of the job

@@ -24,12 +24,12 @@ func (w *worker) finish(io *target.IO) {
 	done := w.prove(io)
 	entry := result.IO{Direction: result.Direction(io.Kind), Outcome: outcomes[io.Outcome], Bytes: int64(io.Bytes),
 		IssuedNS: w.sinceStart(io.IssuedAt), DoneNS: w.sinceStart(done)}
-	entry.IntendedNS, entry.SubmittedNS = entry.IssuedNS, entry.IssuedNS
+	entry.IntendedNS, entry.SubmittedNS = entry.IssuedNS, -1
 	if io.IntendedNS != load.AtOnce {
 		entry.IntendedNS = w.sinceStart(w.started) + io.IntendedNS
 	}
-	if io.StartedAt.After(io.IssuedAt) {
-		entry.SubmittedNS = min(w.sinceStart(io.StartedAt), entry.DoneNS)
+	if !io.StartedAt.IsZero() {
+		entry.SubmittedNS = min(max(w.sinceStart(io.StartedAt), entry.IssuedNS), entry.DoneNS)
 	}
 	w.recorder.Record(entry)
 	w.source.Done(&io.Op, io.Outcome, done.Sub(w.started).Nanoseconds())

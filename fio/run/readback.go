@@ -76,6 +76,7 @@ func (w *worker) readBack(ctx context.Context) error {
 	}
 	w.work, w.source = work, &written{work, w.begun.Load()}
 	w.held, w.over = false, false
+	w.recorder.ReadBack(w.sinceStart(time.Now()))
 	w.endAt, w.beginAt = time.Time{}, time.Time{}
 	return w.loop(ctx)
 }

@@ -267,3 +267,20 @@ func BenchmarkNull(b *testing.B) {
 		})
 	}
 }
+
+// TestReadBack: writes and the reads that prove them have times of their own.
+func TestReadBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, d, f := simDevice(t)
+		j := aJob("w", job.EngineRaw)
+		j.Reads, j.Writes, j.NoRandomMap, j.Verify, j.DoVerify, j.NumberIOs = false, true, false, job.CheckXXHash, true, 200
+		s := onSim(t, d, f, j).doc.Jobs[0]
+		for name, ms := range map[string]int64{"write": s.Write.RuntimeMS, "read": s.Read.RuntimeMS} {
+			if ms < 199 || ms > 203 {
+				t.Errorf("%s: %d ms for 200 I/Os of one", name, ms)
+			}
+		}
+		f.Close()
+		d.Close()
+	})
+}

@@ -45,7 +45,7 @@ func (p *pool) dial(ctx context.Context) (*client.Client, error) {
 	defer cancel()
 	c, err := client.Dial(ctx, p.o)
 	if err != nil {
-		return nil, fmt.Errorf("no daemon at %s: %w: start one with spillway serve, or give its socket", p.o.Path, err)
+		return nil, fmt.Errorf("no daemon at %s (%v): start one with spillway serve, or name its socket with socket=", p.o.Path, err)
 	}
 	return c, nil
 }
@@ -81,7 +81,7 @@ func onlyBenchmarks(ctx context.Context, c *client.Client) error {
 // Facts implements Target.
 func (p *pool) Facts() Facts {
 	return Facts{Engine: job.EnginePool.String(), Path: p.o.Path, Notes: []string{
-		"slat is 0: when the daemon calls the system is not seen from here",
+		"there is no slat: when the daemon calls the system is not seen from here",
 		"a write of a block that is present already becomes a write of a new one: a store never writes over a block",
 		"the daemon answers a damaged block as a miss; its own counters tell"}}
 }
