@@ -27,8 +27,8 @@ type Recorder struct {
 	errText    string
 	steady     *SteadyState
 	prefix     *prefixTally // nil: no request yet
-	turnNS     int64 // when the worker had written all and began to read it back; 0: it did not
-	turnReads  bool  // it has read before, too
+	turnNS     int64        // when the worker had written all and began to read it back; 0: it did not
+	turnReads  bool         // it has read before, too
 }
 
 // tally is what is counted of one direction.
