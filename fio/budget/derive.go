@@ -50,12 +50,15 @@ type ModelFacts struct {
 	FarBytes   int64   `json:"kv_bytes_per_far_token"`          // in layers that look back at all tokens
 	IndexBytes int64   `json:"index_bytes_per_token,omitempty"` // of indexers
 	StateBytes int64   `json:"state_bytes,omitempty"`           // of one sequence, of linear attention
+
+	Decoder *model.Decoder `json:"decoder,omitempty"` // its shape; absent: it is no plain decoder
 }
 
 // FactsOfModel is what is known of m, with KV in some precision.
 func FactsOfModel(m *model.Model, kv model.Precision) ModelFacts {
 	p := &m.Params
-	return ModelFacts{m.Name, p.Total, p.Active(), p.Count, p.PerToken, m.Layers(), m.TokenBytes(kv), m.FarBytes(kv), m.IndexBytes(), m.StateBytes()}
+	return ModelFacts{m.Name, p.Total, p.Active(), p.Count, p.PerToken, m.Layers(), m.TokenBytes(kv), m.FarBytes(kv), m.IndexBytes(), m.StateBytes(),
+		m.Decoder}
 }
 
 // GPUFacts is what is known of a GPU.

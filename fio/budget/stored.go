@@ -208,7 +208,7 @@ func (b *Budget) Save(path string, setup model.Setup, now time.Time) error {
 	if b.Source != Number && b.Source != Metric {
 		return errNotMeasured
 	}
-	s := Stored{Type: MeasurementType, Version: measurementVersion, TP: setup.Tensor, PP: setup.Pipeline, KV: setup.KV.String(),
+	s := Stored{TP: setup.Tensor, PP: setup.Pipeline, KV: setup.KV.String(),
 		Measured: now.UTC().Truncate(time.Second), By: b.Where}
 	if setup.Model != nil {
 		s.Model, s.Weights = setup.Model.Name, setup.Weights.String()
@@ -233,11 +233,15 @@ func (b *Budget) Save(path string, setup model.Setup, now time.Time) error {
 		return err
 	}
 	s.Points = append(s.Points, point)
-	return s.write(path)
+	return s.Write(path)
 }
 
-// write replaces the file as a whole.
-func (s *Stored) write(path string) error {
+// Write checks s and replaces the file with it as a whole. It sets Type and Version.
+func (s *Stored) Write(path string) error {
+	s.Type, s.Version = MeasurementType, measurementVersion
+	if err := s.check(); err != nil {
+		return fmt.Errorf("%s is not written: %w", path, err)
+	}
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err

@@ -115,6 +115,9 @@ func TestStoredRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+	if err := (&Stored{By: "x"}).Write(path); err == nil || !strings.Contains(err.Error(), "0 points") {
+		t.Error(err)
+	}
 	if _, err := ReadStored("/dev/zero"); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Error(err)
 	}

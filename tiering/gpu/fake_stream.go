@@ -1,6 +1,9 @@
 package gpu
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // fakeStream keeps what it is given until somebody asks for an event behind it.
 type fakeStream struct {
@@ -36,6 +39,22 @@ func (s *fakeStream) queue(copies []Copy, toDevice bool) error {
 		work = append(work, func() { copy(target, source) })
 	}
 	s.queued = append(s.queued, work...)
+	return nil
+}
+
+func (s *fakeStream) OnDevice(to, from Pointer, nBytes uint64) error {
+	const call = "cuMemcpyDtoDAsync"
+	f := s.device.driver
+	if err := f.fail(call); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	target, source := s.device.memory.findLocked(to, int(nBytes)), s.device.memory.findLocked(from, int(nBytes))
+	if nBytes > math.MaxInt || target == nil || source == nil {
+		return fault(call, codeInvalidValue)
+	}
+	s.queued = append(s.queued, func() { copy(target, source) })
 	return nil
 }
 

@@ -93,6 +93,9 @@ type Stream interface {
 	ToDevice(copies []Copy) error
 	// ToHost queues copies to host memory.
 	ToHost(copies []Copy) error
+	// OnDevice queues a copy of n bytes from one place of the GPU's memory to another,
+	// which do not overlap.
+	OnDevice(to, from Pointer, nBytes uint64) error
 	// Record queues an event: it is done when all that was queued before it is.
 	Record() (Event, error)
 	// Await lets what is queued from now on wait for an event of another stream.

@@ -15,6 +15,10 @@ type cudaStream struct {
 func (s *cudaStream) ToDevice(copies []Copy) error { return s.copy(copies, true) }
 func (s *cudaStream) ToHost(copies []Copy) error   { return s.copy(copies, false) }
 
+func (s *cudaStream) OnDevice(to, from Pointer, nBytes uint64) error {
+	return s.device.do("cuMemcpyDtoDAsync", s.device.symbols.copyOnDevice, uintptr(to), uintptr(from), uintptr(nBytes), s.handle)
+}
+
 // copy takes the best form that the driver has: one call for all copies, else
 // one for each.
 func (s *cudaStream) copy(copies []Copy, toDevice bool) error {

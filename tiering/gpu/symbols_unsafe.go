@@ -20,6 +20,7 @@ type symbols struct {
 	contextRetain, contextRelease, contextSet                         uintptr
 	hostRegister, hostUnregister, memAlloc, memFree, memInfo          uintptr
 	streamCreate, streamDestroy, streamWait, copyToDevice, copyToHost uintptr
+	copyOnDevice                                                      uintptr
 	eventCreate, eventRecord, eventQuery, eventDestroy                uintptr
 
 	batch8 uintptr // CUDA 13: 8 arguments
@@ -58,6 +59,7 @@ func (s *symbols) table() []struct {
 		{&s.streamWait, "cuStreamWaitEvent"},
 		{&s.copyToDevice, "cuMemcpyHtoDAsync_v2"},
 		{&s.copyToHost, "cuMemcpyDtoHAsync_v2"},
+		{&s.copyOnDevice, "cuMemcpyDtoDAsync_v2"},
 		{&s.eventCreate, "cuEventCreate"},
 		{&s.eventRecord, "cuEventRecord"},
 		{&s.eventQuery, "cuEventQuery"},

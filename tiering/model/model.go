@@ -72,6 +72,20 @@ type Model struct {
 	Attention []Attention
 	Params    Params
 	Weights   Precision // as published
+	Decoder   *Decoder  // its shape, if it is a plain decoder; else nil
+}
+
+// Decoder is the shape of a plain decoder: dense, each layer a Grouped attention that
+// looks back at all tokens and an MLP of three matrices. One can be built from it.
+type Decoder struct {
+	Layers  int  `json:"layers"`   // all alike
+	Hidden  int  `json:"hidden"`   // width
+	Inner   int  `json:"inner"`    // width within an MLP
+	Heads   int  `json:"heads"`    // of queries
+	KVHeads int  `json:"kv_heads"` // of keys and of values
+	HeadDim int  `json:"head_dim"` // numbers of a head
+	Vocab   int  `json:"vocab"`    // rows of the input and of the output table
+	Tied    bool `json:"tied"`     // both tables are one
 }
 
 // Layers is the number of layers of all kinds.

@@ -29,7 +29,7 @@ type shape struct {
 // model derives attention and parameters. Norms, biases and routers' biases are
 // left out: they are below a thousandth.
 func (s *shape) model(name string, weights Precision) *Model {
-	m := &Model{Name: name, Hidden: s.hidden, Weights: weights, Attention: s.attention()}
+	m := &Model{Name: name, Hidden: s.hidden, Weights: weights, Attention: s.attention(), Decoder: s.decoder()}
 	p := &m.Params
 	table := float64(s.vocab) * float64(s.hidden)
 	p.Total = table
@@ -46,6 +46,16 @@ func (s *shape) model(name string, weights Precision) *Model {
 	p.Experts = routed * float64(s.experts) * s.mlp(s.expert)
 	p.Total += p.Experts + float64(s.dense)*s.mlp(s.inner) + routed*(s.mlp(s.shared)+float64(s.hidden*s.experts))
 	return m
+}
+
+// decoder is the shape if there is nothing to the model but what a Decoder has.
+func (s *shape) decoder() *Decoder {
+	d := &Decoder{s.layers, s.hidden, s.inner, s.heads, s.kvHeads, s.headDim, s.vocab, s.tied}
+	plain := shape{layers: d.Layers, hidden: d.Hidden, vocab: d.Vocab, tied: d.Tied, heads: d.Heads, kvHeads: d.KVHeads, headDim: d.HeadDim, inner: d.Inner}
+	if *s != plain {
+		return nil
+	}
+	return d
 }
 
 // mlp is the parameters of one with this inner width.

@@ -101,3 +101,30 @@ func TestParameters(t *testing.T) {
 		}
 	}
 }
+
+// TestDecoder: the shape that a plain decoder is built from has the parameters that the
+// table says, and no other kind of model gives one.
+func TestDecoder(t *testing.T) {
+	for _, name := range Names() {
+		m, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := m.Params.Count == 0 && len(m.Attention) == 1 && m.Attention[0].Kind == Grouped && m.Attention[0].Window == 0
+		d := m.Decoder
+		if (d != nil) != plain {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if d == nil {
+			continue
+		}
+		layer := d.Hidden*d.HeadDim*2*(d.Heads+d.KVHeads) + 3*d.Hidden*d.Inner
+		tables := 2
+		if d.Tied {
+			tables = 1
+		}
+		if got := float64(d.Layers*layer + tables*d.Vocab*d.Hidden); got != m.Params.Total {
+			t.Errorf("%s: %g parameters, want %g", name, got, m.Params.Total)
+		}
+	}
+}

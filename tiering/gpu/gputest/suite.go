@@ -26,6 +26,7 @@ func Run(t *testing.T, driver gpu.Driver) {
 		{"straddling", straddling},
 		{"refusals", refusals},
 		{"order", order},
+		{"on the device", onDevice},
 		{"two streams", twoStreams},
 		{"given up", givenUp},
 	} {
@@ -212,6 +213,27 @@ func order(t *testing.T, r *rig) {
 	}
 	if err := errors.Join(s.ToHost([]gpu.Copy{{Device: p, Host: c}}), finish(s)); err != nil || c[0] != 2 {
 		t.Errorf("read %d, %v", c[0], err)
+	}
+}
+
+// onDevice: bytes move from one place of the GPU's memory to another.
+func onDevice(t *testing.T, r *rig) {
+	const n = 1 << 20
+	from, to, s := r.alloc(t, n), r.alloc(t, n), r.stream(t)
+	want, got := r.host(t, n), r.host(t, n)
+	_, _ = rand.NewChaCha8([32]byte{9}).Read(want) // never fails
+	for _, err := range []error{
+		s.ToDevice([]gpu.Copy{{Device: from, Host: want}}),
+		s.OnDevice(to, from, n),
+		s.ToHost([]gpu.Copy{{Device: to, Host: got}}),
+		finish(s),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("other bytes")
 	}
 }
 

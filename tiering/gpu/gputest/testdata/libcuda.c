@@ -270,6 +270,13 @@ result cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, struct stream *s)
 	LEAVE(code);
 }
 
+result cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, struct stream *s) {
+	ENTER();
+	if (!s || !allocated(to, n) || !allocated(from, n)) LEAVE(INVALID_VALUE);
+	push(s, (struct work){(void *)(uintptr_t)to, (const void *)(uintptr_t)from, n, 0});
+	LEAVE(OK);
+}
+
 #if BATCH
 struct attributes {
 	uint32_t order;
