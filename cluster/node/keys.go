@@ -123,7 +123,7 @@ func (c *conn) match(m *wire.Match) (wire.Message, error) {
 		}
 	}
 	prefix := prefixOf(here)
-	if m.ComputeUS > 0 && !s.worth(keys[:prefix], s.computing(prefix, m.ComputeUS)) {
+	if m.ComputeUS > 0 && !s.worth(keys[:prefix], s.computing(prefix, m.ComputeUS), c.node.memory) {
 		c.node.counters.declined.Add(uint64(found))
 		s.counters.declined.Add(uint64(found))
 		c.release(answer.Lease)

@@ -4,18 +4,41 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // worth reports whether loading the blocks of a prefix is quicker than computing them,
 // which takes compute: at the rates measured lately and behind what goes before them. If the
 // longest prefix is not, no shorter one is: a block costs the same to load wherever
 // it lies, and no more to compute the nearer it lies to the beginning.
-func (s *space) worth(prefix []engine.Key, compute time.Duration) bool {
-	return s.judge.Worth(time.Now(), len(prefix), s.loadTime(prefix), compute)
+func (s *space) worth(prefix []engine.Key, compute time.Duration, tier *memory.Tier) bool {
+	far := s.far(prefix, tier)
+	if len(far) == 0 { // all of it is in memory
+		return true
+	}
+	return s.judge.Worth(time.Now(), len(prefix), s.loadTime(far), compute)
 }
 
-// loadTime is how long loading blocks takes as far as was measured: on the slowest of
-// their drives. 0 if no drive has been.
+// far are the keys whose blocks are not in the memory tier, which may be nil.
+func (s *space) far(keys []engine.Key, tier *memory.Tier) []engine.Key {
+	if tier == nil {
+		return keys
+	}
+	versions := s.versions(keys)
+	if versions == nil {
+		return keys
+	}
+	far := make([]engine.Key, 0, len(keys))
+	for i, held := range tier.Holds(versions) {
+		if !held {
+			far = append(far, keys[i])
+		}
+	}
+	return far
+}
+
+// loadTime is how long loading blocks from their drives takes as far as was measured: on
+// the slowest of them. 0 if none has been.
 func (s *space) loadTime(keys []engine.Key) (longest time.Duration) {
 	bytes := make([]int64, len(s.parts))
 	for _, k := range keys {

@@ -8,6 +8,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	tier "github.com/spillway-kv/spillway/tiering/memory"
 )
 
 // TestWorthLoading: from a drive slower than the GPU a match finds nothing, and says
@@ -99,6 +100,34 @@ func TestWorthByModel(t *testing.T) {
 	if m := unknown.Match(keys(0, 64), worth); m.Prefix != 0 {
 		t.Errorf("a number for all: %+v", m)
 	}
+	c.Close()
+	r.stop()
+}
+
+// TestWorthFromMemory: what is in the memory tier is worth its load however slow the
+// drive is.
+func TestWorthFromMemory(t *testing.T) {
+	r := newSimRig(t)
+	r.options.Memory = newTier(t, tier.Options{Bytes: 8 << 20})
+	r.start()
+	c := r.dial()
+	ns, rows := open(t, c, "a"), newPool(t, c, 64)
+	rows.put(ns, 0, 64, client.Stored)
+	r.disk.SetFaults(sim.Plan{Filter: isSegment, Delay: 1, DelayBy: 50 * time.Millisecond})
+	for range 4 {
+		rows.get(ns, 0, 64, client.Hit)
+	}
+	worth := client.MatchOptions{Compute: 10 * time.Microsecond}
+	if m := ns.Match(keys(0, 64), worth); m.Prefix != 0 {
+		t.Errorf("from a slow drive: %+v", m)
+	}
+	if n := ns.Prefetch(0, keys(0, 64)); n != 64 {
+		t.Fatalf("%d blocks begun", n)
+	}
+	r.settle()
+	eventually(t, "all of it is in memory", func() bool {
+		return ns.Match(keys(0, 64), worth).Prefix == 64 && ns.Match(keys(0, 64), worth).Prefix == 64 // one alone may be a probe
+	})
 	c.Close()
 	r.stop()
 }

@@ -159,6 +159,17 @@ func (t *Tier) lookLocked(v engine.Version) (evict.Handle, bool) {
 	return 0, false
 }
 
+// Holds says which blocks are here, true in place i for version i. It is no use of them.
+func (t *Tier) Holds(versions []engine.Version) []bool {
+	held := make([]bool, len(versions))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, v := range versions {
+		_, held[i] = t.lookLocked(v)
+	}
+	return held
+}
+
 // Wanted says whether a block that a reader is about to read from a drive belongs
 // here, and remembers the reader.
 func (t *Tier) Wanted(reader uint64, v engine.Version) bool {
