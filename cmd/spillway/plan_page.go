@@ -105,7 +105,7 @@ func (r *planReport) overTime() planFigure {
 	}
 	ticks := map[float64]string{}
 	last := len(row.Restart.PerMinute) - 1
-	for m := 0; m <= last; m += max(last/6, 1) {
+	for m := 0; m <= last; m += max(last/4, 1) {
 		ticks[float64(m)] = fmt.Sprintf("%d min", m)
 	}
 	return newPlanFigure("Prefix hits over time", fmt.Sprintf("Blocks a minute, %s at %s, closed and opened at %v.", row.Policy, row.Capacity, r.restartAt),

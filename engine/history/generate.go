@@ -3,6 +3,8 @@ package history
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // Limits narrow what Generate draws. The zero value is the whole range.
@@ -84,6 +86,8 @@ func (g *generator) config(c *Config) {
 	c.QueueDepth = 32
 	c.SyncInterval = pick(g, 5*time.Millisecond, 50*time.Millisecond, time.Second)
 	c.LeaseShare = pick(g, 0.25, 0.25, 0.9)
+	names := evict.Names()
+	c.Policy = names[g.h.Seed%uint64(len(names))]
 	c.AlignBytes = pick(g, 512, 512, 4096)
 	c.SectorsUnlike = g.chance(50)
 	if g.chance(85) {

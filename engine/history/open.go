@@ -9,6 +9,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // plan makes the disk's plan.
@@ -68,7 +69,11 @@ func (r *runner) flip(flips []Flip) {
 
 func (r *runner) options(l *Life) engine.Options {
 	c := &r.h.Config
-	o := engine.Options{CapacityBytes: l.CapacityBytes, SegmentBytes: c.SegmentBytes, FrameBytes: c.FrameBytes,
+	policy, err := evict.Named(c.Policy)
+	if err != nil {
+		panic(err) // a history names a policy that there is
+	}
+	o := engine.Options{Policy: policy, CapacityBytes: l.CapacityBytes, SegmentBytes: c.SegmentBytes, FrameBytes: c.FrameBytes,
 		QueueDepth: c.QueueDepth, IndexMemoryMaxBytes: 1 << 20, SyncInterval: c.SyncInterval, LeaseShare: c.LeaseShare,
 		IndexFS: r.index, Logger: slog.New(storeLog{r: r})}
 	return o

@@ -38,6 +38,7 @@ type Config struct {
 	QueueDepth    int
 	SyncInterval  time.Duration
 	LeaseShare    float64
+	Policy        string `json:",omitempty"` // of eviction; empty: the default
 
 	AlignBytes    int   // of the disk
 	DiskBytes     int64 // 0: unlimited
