@@ -221,6 +221,9 @@ func TestTooMuchMemory(t *testing.T) {
 
 // TestNoGarbage: an I/O costs no memory.
 func TestNoGarbage(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector takes memory of its own")
+	}
 	for _, kind := range []job.Engine{job.EngineNull, job.EngineRaw} {
 		allocations := func(ios int64) float64 {
 			j := aJob("lean", kind)
