@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -23,7 +22,9 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/tiering/arena"
 	"github.com/spillway-kv/spillway/tiering/memory"
+	"github.com/spillway-kv/spillway/tiering/prefetch"
 	"github.com/spillway-kv/spillway/tiering/trace"
 )
 
@@ -135,14 +136,9 @@ func runChat(t *testing.T, c chatConfig, gaps []float64) (result chatResult) {
 		store, err := engine.Open(engine.Options{CapacityBytes: 2 << 30, SegmentBytes: 64 << 20, SyncInterval: time.Hour, StuckAfter: time.Hour,
 			QueueOps: 1 << 15, Device: drive, IndexFS: vfs.NewMem()})
 		chatMust(t, err)
-		o := Options{Stores: []*engine.Store{store}, Prefetch: c.predictor, PutQueueTime: time.Hour}
-		var tier *memory.Tier
-		if c.predictor != PrefetchNone {
-			tier, err = memory.New(memory.Options{Bytes: int64(c.blocks) * chatFrame, Pages: "4k"})
-			chatMust(t, err)
-			o.Memory = tier
-		}
-		n, err := New(o)
+		tier, err := memory.New(memory.Options{Bytes: int64(c.blocks) * chatFrame, Pages: arena.PagesSmall})
+		chatMust(t, err)
+		n, err := New(Options{Stores: []*engine.Store{store}, Memory: tier, Prefetch: c.predictor, PutQueueTime: time.Hour})
 		chatMust(t, err)
 		s, err := n.openSpace(engine.Descriptor{Name: "chat", BlockBytes: chatFrame, TokensPerBlock: chatTokens}, "")
 		chatMust(t, err)
@@ -156,15 +152,11 @@ func runChat(t *testing.T, c chatConfig, gaps []float64) (result chatResult) {
 		r.arrive()
 		r.tail.Wait()
 		r.result.busy = (drive.busy - busy).Seconds() / (time.Since(began) - c.warm).Seconds()
-		if tier != nil {
-			st := tier.Stat()
-			r.result.precision, r.result.coverage = st.Precision, st.Coverage
-		}
+		st := tier.Stat()
+		r.result.precision, r.result.coverage = st.Precision, st.Coverage
 		chatMust(t, n.Close(t.Context()))
 		chatMust(t, store.Close())
-		if tier != nil {
-			chatMust(t, tier.Close())
-		}
+		chatMust(t, tier.Close())
 		result = r.result
 	})
 	return result
@@ -217,7 +209,7 @@ func (r *chatRun) turn(number uint64, q *trace.Request) {
 		keys[i].Bytes = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, number), q.HashIDs[i])
 	}
 	conn := &conn{node: r.node, number: 1 + number%4, options: r.node.options.Load()} // four clients
-	r.node.predicting.see(0, r.space, conn.number, keys, 0)
+	r.node.predicting.see(prefetch.Asked, r.space, conn.number, keys, 0)
 	here, _, _, err := r.space.present(keys, engine.MatchOptions{})
 	chatMust(r.t, err)
 	loaded := prefixOf(here)
@@ -247,8 +239,8 @@ func (r *chatRun) load(conn *conn, keys []engine.Key) {
 		batch := keys[from:min(from+chatBatch, len(keys))]
 		asked := time.Now()
 		t := r.transfer(conn, loads, batch)
-		near := t.near(r)
-		time.Sleep(time.Duration(near) * chatCopy)
+		t.read(0, time.Time{})
+		time.Sleep(time.Duration(t.fromMemory) * chatCopy)
 		for i, s := range t.statuses {
 			if wire.Status(s) != wire.Hit {
 				r.t.Errorf("a block that is here is %v", wire.Status(s))
@@ -257,7 +249,7 @@ func (r *chatRun) load(conn *conn, keys []engine.Key) {
 			}
 		}
 		r.note(func(c *chatResult) {
-			c.fromMemory += near
+			c.fromMemory += t.fromMemory
 			for range batch {
 				c.read = append(c.read, time.Since(asked))
 			}
@@ -269,12 +261,6 @@ func (r *chatRun) load(conn *conn, keys []engine.Key) {
 			c.load = append(c.load, time.Since(began))
 		}
 	})
-}
-
-// near reads, and returns how many blocks came from memory.
-func (t *transfer) near(r *chatRun) (near int) {
-	t.read(0, time.Time{})
-	return t.fromMemory
 }
 
 func (r *chatRun) note(f func(*chatResult)) {
@@ -295,7 +281,7 @@ func (r *chatRun) store(conn *conn, keys []engine.Key, depth int) {
 	for i := len(chunks) - 1; i >= 0; i-- {
 		t.store(&chunks[i], &wire.Put{Depth: uint32(depth)}, engine.PutOptions{})
 	}
-	r.node.predicting.see(2, r.space, conn.number, keys, depth)
+	r.node.predicting.see(prefetch.Stored, r.space, conn.number, keys, depth)
 }
 
 // percentile of sorted durations.
@@ -310,8 +296,8 @@ var chatFirst = flag.Uint64("chat.first", 101, "first seed of TestChat")
 
 var chatSeeds = flag.Int("chat.seeds", 1, "seeds of TestChat")
 
-// TestChat compares what is fetched ahead. The model's constants were chosen on seeds
-// 1 to 3; these are others.
+// TestChat compares what is fetched ahead. The model's constants were chosen on seed 1;
+// these are others.
 func TestChat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -322,7 +308,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-var chatBlocks = flag.Int("chat.blocks", 2048, "blocks of memory in TestChat")
+var chatBlocks = flag.Int("chat.blocks", 4096, "blocks of memory in TestChat")
 
 func chatTable(t *testing.T, seed uint64, gaps []float64) {
 	c := chatConfig{seed: seed, sessions: 0.4, warm: 40 * time.Minute, run: 80 * time.Minute, blocks: *chatBlocks}
@@ -385,5 +371,3 @@ func turnGaps(t *testing.T) (gaps []float64) {
 	t.Logf("%d gaps, P50 %.0f s, P90 %.0f s, P99 %.0f s", len(gaps), gaps[len(gaps)/2], gaps[len(gaps)*9/10], gaps[len(gaps)*99/100])
 	return gaps
 }
-
-var _ = fmt.Sprint

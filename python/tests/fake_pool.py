@@ -52,6 +52,10 @@ class FakePool:
         self.touched: List[List[bytes]] = []
         self.matches = 0
         self.leases: List[float] = []
+        self.prefetched: List[List[bytes]] = []
+
+    def submit_prefetch(self, keys: Sequence[bytes]) -> None:
+        self.prefetched.append(list(keys))
 
     def match(self, keys: Sequence[bytes], lease: float = 0.0) -> Any:
         self.client.fail()

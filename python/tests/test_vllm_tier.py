@@ -106,6 +106,14 @@ class Tier:
         (pool,) = engine.client.spaces.values()
         assert pool.matches == 1 and pool.leases == [2.0]
 
+    def test_prefetch_names_what_was_found(self):
+        for wanted in (False, True):
+            engine = Engine(self.engine.classes, prefetch=wanted)
+            engine.store([b"a"], [0])
+            engine.find(b"a", b"b")
+            (pool,) = engine.client.spaces.values()
+            assert pool.prefetched == ([[b"a"]] if wanted else [])
+
     def test_part_of_a_load_fails(self):
         engine = self.engine
         engine.store([b"a", b"b", b"c"], [0, 1, 2])

@@ -102,10 +102,20 @@ type Item struct {
 // Find looks for blocks on behalf of a reader (any number but 0 that names him),
 // given in the order of their chain, and returns how many it has found.
 func (t *Tier) Find(reader uint64, items []Item) (found int) {
+	for to := len(items); to > 0; to -= findMax { // tail first: a leaf ages before its parent
+		found += t.findSome(reader, items[max(0, to-findMax):to])
+	}
+	return found
+}
+
+// findMax bounds the blocks that are looked for under one hold of the lock.
+const findMax = 1024
+
+func (t *Tier) findSome(reader uint64, items []Item) (found int) {
 	now := t.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := len(items) - 1; i >= 0; i-- { // tail first: a leaf ages before its parent
+	for i := len(items) - 1; i >= 0; i-- {
 		it := &items[i]
 		it.Block = Block{}
 		h, ok := t.lookLocked(it.Version)

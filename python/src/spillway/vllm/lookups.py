@@ -15,10 +15,12 @@ class Lookups(compat.AsyncLookupManager):
 
     pool gives the namespace, or None where there is none yet. What is found is leased
     for lease seconds, so that it is still there when the scheduler's next step loads it.
+    With prefetch the daemon is asked to have it in its memory by then.
     """
 
-    def __init__(self, tier_type: str, pool: Callable[[], Optional[Any]], lease: float) -> None:
+    def __init__(self, tier_type: str, pool: Callable[[], Optional[Any]], lease: float, prefetch: bool = False) -> None:
         self._pool = pool
+        self._prefetch = prefetch
         self._lease = lease
         self.asked = 0  # keys; written by the thread alone, as found is
         self.found = 0
@@ -32,4 +34,6 @@ class Lookups(compat.AsyncLookupManager):
         present = list(pool.match(keys, lease=self._lease).present)
         self.asked += len(keys)
         self.found += sum(present)
+        if self._prefetch and any(present):
+            pool.submit_prefetch([key for key, here in zip(keys, present) if here])
         return present

@@ -56,6 +56,8 @@ class SpillwayTier(compat.SecondaryTierManager):
         salt: keeps the blocks of engines with different salts apart.
         token: shown to the daemon.
         lease_ms: how long a block found stays in the store for being loaded.
+        prefetch: have the daemon read what a look-up has found into its memory, where it
+            has some, while the request waits for the scheduler.
         load_ms: after this long, and a second for each GiB, a load is late and its
             blocks are computed instead.
         copy_bytes: memory for copying, where vLLM's memory cannot be passed on.
@@ -76,6 +78,7 @@ class SpillwayTier(compat.SecondaryTierManager):
         token: str = "",
         lease_ms: int = 2000,
         load_ms: int = 2000,
+        prefetch: bool = False,
         copy_bytes: int = 256 << 20,
         enable_kv_events: bool = False,
         locality: Optional[str] = None,
@@ -97,7 +100,7 @@ class SpillwayTier(compat.SecondaryTierManager):
         self._describe = self._describer(offloading_spec, weights, salt)
         self._client = Client(socket, token=token, name="vllm")
         self._memory = reach(self._client, primary_kv_view, self._row_bytes, copy_bytes)
-        self._lookups = Lookups(tier_type, self._answering, lease_ms / 1000)
+        self._lookups = Lookups(tier_type, self._answering, lease_ms / 1000, prefetch)
 
     def _describer(self, spec: Any, weights: str, salt: str) -> Any:
         """Makes the descriptor of a hash seed, which vLLM has only later; the rest is known
