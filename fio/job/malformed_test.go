@@ -76,6 +76,7 @@ var malformed = []struct {
 	{"[a]\nchat=4\nruntime=1\ntrace=t\n", 1, "exclude each other"},
 	{"[a]\nchat=4\nruntime=1\nrate_iops=5\n", 1, "a chat have their own arrivals"},
 	{"[a]\ntrace=t\nrw=read\n", 1, "leave out rw"},
+	{"[a]\nchat=4\nio_size=10%\n", 1, "give it in bytes"},
 	{"[a]\nchat_rate=4\n", 1, "need chat=N"},
 	{"[a]\nchat_think=-1\n", 2, "outside 0 to 1e+06"},
 	{"[a]\ntrace=t\nblock_tokens=100\n", 1, "does not divide the 512 tokens"},
