@@ -36,7 +36,7 @@ func (*fioCmd) Help() string {
 	return "Reads fio's job files and fio's command line, drives files or block devices (raw), a store, a running daemon (pool) or nothing (null), " +
 		"and prints fio's reports. Options before the first --name hold for all jobs; each --name begins a job. " +
 		"With a budget it judges P99 of block reads, from submission (in an open loop: from the intended start) to the verified answer. " +
-		"At Ctrl-C the results so far are printed and the exit code is 1. docs/fio.md has all of fio's options that are known."
+		"At Ctrl-C the results so far are printed and the exit code is 1. --cmdhelp=OPTION explains an option of fio, and docs/fio.md all of them."
 }
 
 // takeFio reads the command line of spillway fio, of which the flags of fioCmd are
@@ -72,6 +72,11 @@ func (c *fioCmd) run(ctx context.Context, st *state) error {
 	o := c.asked.Options
 	switch {
 	case o.ParseOnly:
+		return nil
+	case o.CommandHelp != "":
+		if err := job.Explain(st.stdout, o.CommandHelp); err != nil {
+			return usagef("see --cmdhelp=all, or docs/fio.md", "--cmdhelp: %v", err)
+		}
 		return nil
 	case o.ShowCommand:
 		_, err := fmt.Fprintln(st.stdout, c.asked.CommandLine())

@@ -2,6 +2,7 @@ package job_test
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -105,5 +106,29 @@ func TestCommandLine(t *testing.T) {
 	line := run.CommandLine()
 	if want := `spillway fio --name=a --bs=8k --rw=randrw '--description=it'\''s '\''quoted'\''' --name=b --bs=8k --stonewall --new_group`; line != want {
 		t.Errorf(" got %s\nwant %s", line, want)
+	}
+}
+
+// TestHelp: every option is explained, alone and among all; one that is not there is
+// an error.
+func TestHelp(t *testing.T) {
+	run, err := job.Parse([]string{"--cmdhelp=bs"}, nil)
+	if err != nil || run.Options.CommandHelp != "bs" {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	var all strings.Builder
+	if err := job.Explain(&all, "all"); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range job.Table() {
+		var one strings.Builder
+		if err := job.Explain(&one, o.Name); err != nil || !strings.Contains(one.String(), o.Help) || !strings.Contains(all.String(), o.Help) {
+			t.Errorf("%s: %v, %s", o.Name, err, one.String())
+		}
+	}
+	for name, say := range map[string]string{"iodpth": "the nearest is iodepth", "zonemode": "not supported"} {
+		if err := job.Explain(io.Discard, name); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -6,18 +6,42 @@ import (
 	"strings"
 )
 
-// WriteHelp writes the options for a terminal, group by group.
+// WriteHelp explains all options for a terminal, group by group.
 func WriteHelp(w io.Writer) error {
 	var b strings.Builder
 	eachGroup(func(group string, options []Option) {
 		fmt.Fprintf(&b, "%s\n", group)
-		for _, o := range options {
-			fmt.Fprintf(&b, "  %s\n      %s\n", o.usage("--"), o.sentences())
+		for i := range options {
+			options[i].explain(&b)
 		}
 	})
 	fmt.Fprintf(&b, "%s\n", UnitRule)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Explain explains one option, or with "all" every one. The error says what is
+// known of an option that is not there.
+func Explain(w io.Writer, name string) error {
+	if name == "all" {
+		return WriteHelp(w)
+	}
+	o := byName[name]
+	if o == nil {
+		_, err := find(name, PerJob)
+		return err
+	}
+	var b strings.Builder
+	o.explain(&b)
+	if o.Default != "" {
+		fmt.Fprintf(&b, "      Default: %s.\n", o.Default)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (o *Option) explain(b *strings.Builder) {
+	fmt.Fprintf(b, "  %s\n      %s\n", o.usage("--"), o.sentences())
 }
 
 // Reference is the table of options as Markdown.

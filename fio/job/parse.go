@@ -44,7 +44,7 @@ func parse(args []string, own []Flag, r reader) (*Run, error) {
 			return nil, err
 		}
 	}
-	if len(b.run.Jobs) == 0 {
+	if len(b.run.Jobs) == 0 && b.run.Options.CommandHelp == "" {
 		return nil, wrong(Place{File: CommandLine}, errors.New("there is no job; give a job file, or --name=NAME with the job's options"))
 	}
 	return b.run, nil

@@ -21,9 +21,10 @@ type Options struct {
 	Output         string   // a file; empty: standard output
 	Formats        []Format // at least one, each once
 	StatusInterval time.Duration
-	ParseOnly      bool // say whether the jobs are good, and run none
-	ShowCommand    bool // print the jobs as command lines, and run none
-	Readonly       bool // no job writes
+	ParseOnly      bool   // say whether the jobs are good, and run none
+	CommandHelp    string // an option to explain, or all, by Explain; then there need be no jobs
+	ShowCommand    bool   // print the jobs as command lines, and run none
+	Readonly       bool   // no job writes
 
 	sections []string // the jobs to keep; none: all
 }

@@ -51,4 +51,7 @@ var runOptions = []Option{
 	{Name: "showcmd", Scope: PerRun, Group: "The run", flag: true,
 		Help: "Print the jobs as command lines, and run none.",
 		tell: func(o *Options, text string) (err error) { o.ShowCommand, err = switched(text); return err }},
+	{Name: "cmdhelp", Scope: PerRun, Group: "The run", Form: "OPTION|all",
+		Help: "Explain an option, or all of them, and run nothing.",
+		tell: func(o *Options, text string) error { o.CommandHelp = text; return nil }},
 }
