@@ -5,6 +5,7 @@ import "github.com/spillway-kv/spillway/engine/offheap"
 const (
 	pageBytes     = 4 << 10
 	hugePageBytes = 2 << 20
+	hugeFrom      = 64 << 10 // less has 4 KiB pages: the rest of a huge one would be wasted
 )
 
 // memory is mapped memory, for IOs that begin on a page each: what drives read into
@@ -35,7 +36,7 @@ func (m *memory) take(nBytes int, register func([]byte) (func(), error)) ([]byte
 
 // grow maps at least nBytes, resident before anything is measured.
 func (m *memory) grow(nBytes int, register func([]byte) (func(), error)) error {
-	if nBytes >= hugePageBytes/4 {
+	if nBytes >= hugeFrom {
 		nBytes = int(roundUp(int64(nBytes), hugePageBytes))
 	}
 	a, err := offheap.Make[byte](nBytes)
