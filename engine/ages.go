@@ -125,6 +125,9 @@ func (s *Store) setUnlocked(key, value []byte) error {
 
 // saveAgesNowAndThen is the keeper's part.
 func (s *Store) saveAgesNowAndThen(now time.Time) {
+	if s.agesAt.IsZero() {
+		s.agesAt = now
+	}
 	s.mu.Lock()
 	due := now.Sub(s.agesAt) >= agesInterval && s.useClock != s.agesSaved
 	s.mu.Unlock()

@@ -27,8 +27,9 @@ func (ns *Namespace) usedLocked(refs []table.Ref, i int) evict.Access {
 	a := ns.accessLocked(rec)
 	a.Behind = behind(i, len(refs))
 	if i+1 < len(refs) && refs[i+1] != 0 {
-		// Only a deeper block is behind: what callers claim can make no circle.
-		if next := ns.s.table.At(refs[i+1]); next.Depth == rec.Depth+1 {
+		// Only a deeper block is behind: what callers claim can make no circle. It may be
+		// deeper by more than one, where a node's drives share a chain.
+		if next := ns.s.table.At(refs[i+1]); next.Depth > rec.Depth {
 			a.Next = evict.Handle(refs[i+1])
 		}
 	}
@@ -92,7 +93,7 @@ func (b *putBatch) accessLocked(i int) evict.Access {
 		}
 	}
 	if i == 0 && b.after != (table.ID{}) {
-		if ref := s.table.Find(b.after); ref != 0 && s.table.At(ref).Depth+1 == it.Depth {
+		if ref := s.table.Find(b.after); ref != 0 && s.table.At(ref).Depth < it.Depth {
 			a.Previous = evict.Handle(ref)
 		}
 	}
@@ -100,13 +101,13 @@ func (b *putBatch) accessLocked(i int) evict.Access {
 }
 
 // follows says whether item n, with this record, comes behind item i in a chain: it
-// is one deeper, or another shard of the same block.
+// is deeper, or another shard of the same block.
 func (b *putBatch) follows(i, n int, next *table.Record) bool {
 	depth := b.items[i].Depth
 	if ref := b.s.table.Find(b.ids[i]); ref != 0 {
 		depth = b.s.table.At(ref).Depth // what was given first counts
 	}
-	return next.Depth == depth+1 || next.Depth == depth && b.shards(i, n)
+	return next.Depth > depth || next.Depth == depth && b.shards(i, n)
 }
 
 // shards says whether item n is the next shard of item i's block.
