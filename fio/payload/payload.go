@@ -93,7 +93,7 @@ type Maker struct {
 // Fill writes the whole of dst.
 func (m *Maker) Fill(dst []byte, id Identity) {
 	seed := m.Seed<<1 | 1 // never 0
-	if m.SamePercent > 0 && int(mix(id.Place+m.Seed)%100) < m.SamePercent {
+	if m.SamePercent > 0 && int(Mix(id.Place+m.Seed)%100) < m.SamePercent {
 		seed = 0
 	}
 	for i := 0; len(dst) > 0; i++ {
@@ -112,7 +112,7 @@ func (m *Maker) fillUnit(b []byte, id Identity, i int, seed uint64) {
 	header, body := b[:headerBytes], b[headerBytes:]
 	zeros := len(body) * m.ZeroPercent / 100
 	clear(body[:zeros])
-	stream(body[zeros:], start(seed, id.Space, place, index))
+	Stream(body[zeros:], start(seed, id.Space, place, index))
 	clear(header)
 	copy(header, magic)
 	binary.LittleEndian.PutUint64(header[8:], id.Space)
@@ -131,7 +131,7 @@ func Noise(dst []byte, seed uint64, zeroPercent int) {
 	for i := 0; len(dst) > 0; i++ {
 		b := dst[:min(UnitBytes, len(dst))]
 		zeros := len(b) * zeroPercent / 100
-		stream(b[zeros:], mix(seed)+uint64(i))
+		Stream(b[zeros:], Mix(seed)+uint64(i))
 		clear(b[:zeros])
 		dst = dst[len(b):]
 	}
@@ -141,7 +141,7 @@ func Noise(dst []byte, seed uint64, zeroPercent int) {
 // are equal.
 func Stir(noise []byte, number uint64) {
 	for at := UnitBytes - 8; at+8 <= len(noise); at += UnitBytes {
-		binary.LittleEndian.PutUint64(noise[at:], mix(number+uint64(at)))
+		binary.LittleEndian.PutUint64(noise[at:], Mix(number+uint64(at)))
 	}
 }
 
@@ -228,7 +228,7 @@ func bodyRight(header, body []byte, place uint64, index uint32) bool {
 				return false
 			}
 		}
-		return streamEqual(body[zeros:], start(binary.LittleEndian.Uint64(header[32:]), binary.LittleEndian.Uint64(header[8:]), place, index))
+		return StreamEqual(body[zeros:], start(binary.LittleEndian.Uint64(header[32:]), binary.LittleEndian.Uint64(header[8:]), place, index))
 	}
 	if check == 0 || check >= checkEnd {
 		return false

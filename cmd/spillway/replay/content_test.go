@@ -3,6 +3,8 @@ package replay
 import (
 	"encoding/binary"
 	"testing"
+
+	"github.com/spillway-kv/spillway/fio/payload"
 )
 
 // contentSlow is the definition, word by word.
@@ -11,7 +13,7 @@ func contentSlow(nBytes int, id uint64) []byte {
 	x := start(id)
 	for len(out) < nBytes {
 		x += golden
-		out = binary.LittleEndian.AppendUint64(out, mix(x))
+		out = binary.LittleEndian.AppendUint64(out, payload.Mix(x))
 	}
 	return out[:nBytes]
 }
