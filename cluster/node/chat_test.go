@@ -47,7 +47,7 @@ const (
 	chatBlockBytes   = 32 << 20                                 // that it stands for: 512 tokens of 64 KiB
 	chatRead         = chatBlockBytes * 2 / 3 * time.Nanosecond // ns: 1.5 GB/s
 	chatWrite        = chatBlockBytes * time.Nanosecond         // ns: 1 GB/s
-	chatCopy         = chatBlockBytes / 12 * time.Nanosecond    // ns: 11 GB/s
+	chatCopy         = chatBlockBytes / 12 * time.Nanosecond    // ns: 12 GB/s
 	chatBase         = 100 * time.Microsecond                   // of any transfer
 	chatBatch        = 16                                       // blocks that a client asks for at once
 	chatComputeToken = 100 * time.Microsecond                   // of a prompt
