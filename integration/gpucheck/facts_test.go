@@ -2,12 +2,12 @@ package gpucheck
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/tiering/gpu"
 	"github.com/spillway-kv/spillway/tiering/gpu/gputest"
 )
 
@@ -26,6 +26,7 @@ func TestFacts(t *testing.T) {
 	driver, _ := openDriver(t)
 	for _, info := range driver.Devices() {
 		t.Logf("INFO API %d: %+v", driver.Version(), info)
+		report(t, finding{Name: info.Name, Value: float64(info.MemoryBytes) / gib, Unit: "GiB", Text: fmt.Sprintf("CUDA %d, %s", driver.Version(), info.PCIBusID)})
 		if real && !info.RegisterHost {
 			t.Error("host memory cannot be registered")
 		}
@@ -34,7 +35,7 @@ func TestFacts(t *testing.T) {
 
 // TestMonitor asks for every fact: values, or a typed refusal.
 func TestMonitor(t *testing.T) {
-	m := gpu.OpenMonitor()
+	m := openMonitor(t)
 	defer m.Close()
 	t.Logf("INFO by %s; NVML is missing: %v", m.Source(), m.Missing())
 	n, err := m.Count()
@@ -50,6 +51,7 @@ func TestMonitor(t *testing.T) {
 	}
 	version, err := m.DriverVersion()
 	check("driver", version, err)
+	report(t, finding{Name: "facts by " + m.Source(), Text: "driver " + version})
 	for i := range n {
 		name, err := m.Name(i)
 		check("name", name, err)

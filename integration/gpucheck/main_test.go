@@ -2,21 +2,25 @@
 // arena and gpu rely on holds there, and how fast it is.
 //
 // make gpu-check runs it. With SPILLWAY_GPU=1 it takes the first GPU of this
-// machine, and ends with exit code 3 and "no GPU" if there is none. Without, it
-// runs in small against a stand-in for CUDA, so that the check itself is known to
-// work before a GPU is at hand. SPILLWAY_GPU_GIB is the size of its arena (4),
-// SPILLWAY_GPU_DIR the directory of its store, best on a drive.
+// machine, step by step, each within a limit, and ends with exit code 3 and "no GPU"
+// if there is none. Without, its tests run in small against stand-ins for CUDA and
+// NVML, so that the check itself is known to work before a GPU is at hand.
+// docs/gpu.md says how to run it and how to read it; the constants below name the
+// variables that shape it.
 //
 // Lines that begin with PASS or INFO are results; a failure is a failed test.
 package gpucheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,9 +38,19 @@ const (
 
 	exitNoGPU = 3
 
-	realGPU     = "SPILLWAY_GPU"
-	arenaGiB    = "SPILLWAY_GPU_GIB"
-	storeDir    = "SPILLWAY_GPU_DIR"
+	// Said by who runs the check.
+	realGPU       = "SPILLWAY_GPU"         // not empty: on a GPU
+	arenaGiB      = "SPILLWAY_GPU_GIB"     // size of its arenas; 4 unless said
+	storeDir      = "SPILLWAY_GPU_DIR"     // of its stores, best on a drive; the working directory unless said
+	outDir        = "SPILLWAY_GPU_OUT"     // of what it leaves; that of its binary unless said
+	modelName     = "SPILLWAY_GPU_MODEL"   // whose decode step is measured; Llama-3.1-8B unless said
+	contextTokens = "SPILLWAY_GPU_CONTEXT" // of each sequence; 4096 unless said
+	pythonPath    = "SPILLWAY_GPU_PYTHON"  // with torch; python3 unless said
+	spillwayPath  = "SPILLWAY_GPU_BIN"     // the command; spillway beside the check's binary unless said
+
+	// Said by the check to its own processes.
+	stepResults = "SPILLWAY_GPU_STEP"   // file for the findings of a step
+	stepEnds    = "SPILLWAY_GPU_ENDS"   // when it is cut, in milliseconds since 1970
 	clientBytes = "SPILLWAY_GPU_CLIENT" // set in the client's process: bytes to copy
 	clientStub  = "SPILLWAY_GPU_STUB"   // the client's stand-in, if it has one
 )
@@ -52,13 +66,80 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if real {
-		if _, err := gpu.OpenCUDA(); errors.Is(err, gpu.ErrNoGPU) {
-			fmt.Println("no GPU:", err)
-			os.Exit(exitNoGPU)
-		}
+	if real && os.Getenv(stepResults) == "" {
+		os.Exit(wholeCheck())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if standIn.dir != "" {
+			_ = os.RemoveAll(standIn.dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+// wholeCheck runs all steps on the GPU and gives the exit code.
+func wholeCheck() int {
+	if _, err := gpu.OpenCUDA(); errors.Is(err, gpu.ErrNoGPU) {
+		fmt.Println("no GPU:", err)
+		return exitNoGPU
+	}
+	self, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	dir := cmp.Or(os.Getenv(outDir), filepath.Dir(self))
+	r, err := conduct(steps, wholeLimit, dir, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	fmt.Printf("The same is in %s, the measured times of a token in %s.\n", filepath.Join(dir, summary), filepath.Join(dir, measurement))
+	if err != nil || r.State != passed {
+		return 1
+	}
+	return 0
+}
+
+// openMonitor is NVML of the machine, or a stand-in. A process can bind one only.
+func openMonitor(t *testing.T) gpu.Monitor {
+	t.Helper()
+	if real {
+		return gpu.OpenMonitor()
+	}
+	return gpu.OpenMonitor(standInNVML(t))
+}
+
+// standIn is the stand-in for NVML, which outlives the test that builds it: what a process
+// has bound it keeps.
+var standIn struct {
+	once         sync.Once
+	dir, library string
+}
+
+func standInNVML(t *testing.T) string {
+	t.Helper()
+	standIn.once.Do(func() {
+		var err error
+		if standIn.dir, err = os.MkdirTemp("", "gpucheck-nvml"); err != nil {
+			t.Fatal(err)
+		}
+		standIn.library = gputest.NVML(keeping{t})
+	})
+	return standIn.library
+}
+
+// keeping is a test whose folder is not removed at its end.
+type keeping struct{ *testing.T }
+
+func (keeping) TempDir() string { return standIn.dir }
+
+// directory is where stores are made.
+func directory(t *testing.T) string {
+	t.Helper()
+	if !real {
+		return t.TempDir()
+	}
+	return cmp.Or(os.Getenv(storeDir), ".")
 }
 
 // openDriver is the machine's driver, or a stand-in.

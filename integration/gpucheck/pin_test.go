@@ -21,7 +21,7 @@ import (
 // openStore makes a store in the directory of the check.
 func openStore(t *testing.T, capacityBytes int64) *engine.Store {
 	t.Helper()
-	dir, err := os.MkdirTemp(os.Getenv(storeDir), "gpucheck")
+	dir, err := os.MkdirTemp(directory(t), "gpucheck")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,9 @@ func TestPins(t *testing.T) {
 				t.Errorf("%s of pages %s: %v", what, a.Facts().Pages, err)
 				return func() {}
 			}
-			t.Logf("PASS %s of pages %s: %.4f s/GiB", what, a.Facts().Pages, perGiB(time.Since(start), n))
+			took := perGiB(time.Since(start), n)
+			t.Logf("PASS %s of pages %s: %.4f s/GiB", what, a.Facts().Pages, took)
+			report(t, finding{fmt.Sprintf("register with %s, pages %s", what, a.Facts().Pages), took, "s/GiB", ""})
 			return release
 		}
 		release := timed("CUDA", cuda, arena.CUDAPieceBytes)

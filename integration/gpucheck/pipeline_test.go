@@ -90,7 +90,7 @@ func TestPipeline(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("INFO puts from the arena: %.2f GB/s", float64(total)/time.Since(start).Seconds()/1e9)
+	report(t, finding{"puts from the arena", float64(total) / time.Since(start).Seconds() / 1e9, "GB/s", ""})
 
 	p := &pipeline{ns: ns, arena: a, stream: stream(t, d), target: alloc(t, d, uint64(total)), batch: 4}
 	for range 2 {
@@ -98,7 +98,7 @@ func TestPipeline(t *testing.T) {
 		if err := p.loadAll(total / blockBytes); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("INFO drive to arena to GPU: %.2f GB/s", float64(total)/time.Since(start).Seconds()/1e9)
+		report(t, finding{"drive to arena to GPU", float64(total) / time.Since(start).Seconds() / 1e9, "GB/s", "each block proven"})
 	}
 	back := frame(t, a, total).Bytes()
 	clear(back)
@@ -106,6 +106,9 @@ func TestPipeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "drive to arena to GPU to host", back, want)
+	if !t.Failed() {
+		report(t, finding{Name: "the bytes on the GPU", Value: float64(total), Unit: "bytes", Text: "are those that were put"})
+	}
 }
 
 // loadAll keeps two batches under way: one is read while the other is copied.

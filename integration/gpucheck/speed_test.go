@@ -84,6 +84,9 @@ func TestSpeed(t *testing.T) {
 	}
 	defer func() { _ = unix.Munmap(pageable) }()
 	slow := rate(pageable, 64*mib, true, false)
+	report(t, finding{Name: "host to GPU, registered memory, 64 MiB", Value: reached[64*mib] / 1e9, Unit: "GB/s", Text: fmt.Sprintf("%.1f times pageable", reached[64*mib]/slow)})
+	report(t, finding{Name: "host to GPU, registered memory, 64 KiB", Value: reached[64*kib] / 1e9, Unit: "GB/s"})
+	report(t, finding{Name: "host to GPU, pageable memory", Value: slow / 1e9, Unit: "GB/s"})
 	t.Logf("INFO memory that is not registered: %.2f GB/s to the GPU, %.2f to the host", slow/1e9, rate(pageable, 64*mib, false, false)/1e9)
 	if link := bestLink(t, d); link.GenerationMax < 5 || link.WidthMax < 16 {
 		t.Logf("INFO not judged: the link is %+v", link)
@@ -105,7 +108,7 @@ func TestSpeed(t *testing.T) {
 // bestLink is the PCIe link of the device, as the monitor knows it.
 func bestLink(t *testing.T, d gpu.Device) (link gpu.Link) {
 	t.Helper()
-	m := gpu.OpenMonitor()
+	m := openMonitor(t)
 	defer m.Close()
 	n, _ := m.Count()
 	for i := range n {
@@ -143,7 +146,7 @@ func TestBothWays(t *testing.T) {
 	group.Go(func() { run(down.ToHost, down, gpu.Copy{Device: from, Host: out}) })
 	link := bestLink(t, d)
 	group.Wait()
-	t.Logf("INFO both directions: %.2f GB/s in sum; the link under load: %+v", 2*float64(rounds*n)/time.Since(start).Seconds()/1e9, link)
+	report(t, finding{"both directions at once", 2 * float64(rounds*n) / time.Since(start).Seconds() / 1e9, "GB/s", fmt.Sprintf("in sum; the link under load: %+v", link)})
 }
 
 // TestLatency of one small block, as who loads it sees it.
@@ -159,5 +162,5 @@ func TestLatency(t *testing.T) {
 		}
 		best = min(best, time.Since(start))
 	}
-	t.Logf("INFO 64 KiB to the GPU, from the call to the end of the wait, best of 50: %v", best)
+	report(t, finding{"64 KiB to the GPU, from the call to the end of the wait", best.Seconds() * 1e6, "us", "best of 50"})
 }
