@@ -152,7 +152,7 @@ func TestMemoryWrongBytesNever(t *testing.T) {
 		r := withMemory(t, 2, tier.Options{Bytes: 2 << 20, Mode: mode, Verify: true}).start()
 		rounds := 150
 		if testing.Short() {
-			rounds = 40
+			rounds = 60
 		}
 		var wg sync.WaitGroup
 		for worker := range 4 {
@@ -165,7 +165,8 @@ func TestMemoryWrongBytesNever(t *testing.T) {
 		r.settle()
 		st := r.node.Stat().Memory
 		t.Logf("%s: %+v", mode, *st)
-		if st.Bytes > st.TotalBytes || st.Hits == 0 || st.Evicted == 0 || st.Decayed != 0 {
+		// How often exclusive memory is filled and used depends on who comes first.
+		if st.Bytes > st.TotalBytes || st.Decayed != 0 || mode == tier.Inclusive && (st.Hits == 0 || st.Evicted == 0) {
 			t.Errorf("%s: %+v", mode, *st)
 		}
 		r.stop()
