@@ -99,6 +99,11 @@ type PutOptions struct {
 	// After, if it has bytes, names the block before the first item in its chain, put
 	// by an earlier call.
 	After Key
+	// EndDepth and Before tell that the items are a part of a chain that is put in
+	// several calls, tail first. EndDepth, if not 0, is the depth of its last block;
+	// Before, if it has bytes, names the block behind the last item.
+	EndDepth uint32
+	Before   Key
 	// DropIfBusy refuses (Dropped) instead of waiting for a free slot.
 	DropIfBusy bool
 	// Released as in GetOptions, for Late items and their Src.

@@ -30,8 +30,10 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	if len(o.After.Bytes) > KeyMaxBytes {
-		return fmt.Errorf("After: %w, not %d", ErrKey, len(o.After.Bytes))
+	for name, neighbour := range map[string]Key{"After": o.After, "Before": o.Before} {
+		if len(neighbour.Bytes) > KeyMaxBytes {
+			return fmt.Errorf("%s: %w, not %d", name, ErrKey, len(neighbour.Bytes))
+		}
 	}
 	s := ns.s
 	if err := s.begin(); err != nil {
@@ -43,9 +45,7 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 	for i := range items {
 		items[i].Status, items[i].Err, items[i].StartedAt = Unanswered, nil, time.Time{}
 	}
-	if len(o.After.Bytes) > 0 {
-		b.after, _ = blockID(&ns.nsID, uint64(b.incarnation), o.After, nil)
-	}
+	b.after, b.before = b.neighbour(o.After), b.neighbour(o.Before)
 	b.order()
 	b.run()
 	b.count()
@@ -60,13 +60,22 @@ type putBatch struct {
 	items       []PutItem
 	opts        PutOptions
 	ids         []table.ID
-	after       table.ID // of PutOptions.After
+	after       table.ID // of PutOptions.After; zero: none given
+	before      table.ID // of PutOptions.Before; zero: none given
 	incarnation uint32
 	todo        []int           // items without an answer, tail first
 	behind      []int           // by item: the one that follows it in its chain, or -1; nil: the next one
 	late        <-chan struct{} // closes at the deadline
 	newest      uint64          // highest position whose sync a durable put waits for
 	again       bool            // claim has more to look at, after others had their turn
+}
+
+// neighbour is the ID of a block next to the items in their chain, zero if k is none.
+func (b *putBatch) neighbour(k Key) (id table.ID) {
+	if len(k.Bytes) > 0 {
+		id, _ = blockID(&b.ns.nsID, uint64(b.incarnation), k, nil)
+	}
+	return id
 }
 
 func (b *putBatch) run() {

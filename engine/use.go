@@ -85,19 +85,40 @@ func (b *putBatch) next(i int) int {
 func (b *putBatch) accessLocked(i int) evict.Access {
 	s, it, last := b.s, &b.items[i], len(b.items)-1
 	a := evict.Access{ID: idBytes(b.ids[i]), Depth: it.Depth, Importance: it.Importance,
-		NowNS: time.Since(s.started).Nanoseconds(), Behind: behind(i, len(b.items)), Partial: b.opts.Partial && i == last}
+		NowNS: time.Since(s.started).Nanoseconds(), Behind: b.behindOf(i), Partial: b.opts.Partial && i == last}
 	if n := b.next(i); n >= 0 {
 		if ref := s.table.Find(b.ids[n]); ref != 0 && b.follows(i, n, s.table.At(ref)) {
 			a.Next = evict.Handle(ref)
 			a.Joined = it.Span != 0 && it.Span == b.items[n].Span || b.shards(i, n)
 		}
 	}
-	if i == 0 && b.after != (table.ID{}) {
-		if ref := s.table.Find(b.after); ref != 0 && s.table.At(ref).Depth < it.Depth {
-			a.Previous = evict.Handle(ref)
-		}
+	if i == 0 {
+		a.Previous = b.heldLocked(b.after, func(depth uint32) bool { return depth < it.Depth })
+	}
+	if i == last && a.Next == 0 {
+		a.Next = b.heldLocked(b.before, func(depth uint32) bool { return depth > it.Depth })
 	}
 	return a
+}
+
+// heldLocked is a neighbour of the items, if it is here, and at a depth where it can be.
+func (b *putBatch) heldLocked(id table.ID, fits func(depth uint32) bool) evict.Handle {
+	if id == (table.ID{}) {
+		return 0
+	}
+	ref := b.s.table.Find(id)
+	if ref == 0 || !fits(b.s.table.At(ref).Depth) {
+		return 0
+	}
+	return evict.Handle(ref)
+}
+
+// behindOf is how many blocks of its request follow item i.
+func (b *putBatch) behindOf(i int) uint32 {
+	if end := b.opts.EndDepth; end > 0 {
+		return end - min(end, b.items[i].Depth)
+	}
+	return behind(i, len(b.items))
 }
 
 // follows says whether item n, with this record, comes behind item i in a chain: it

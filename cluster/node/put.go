@@ -73,6 +73,12 @@ func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 	for j, i := range c.items {
 		items[j] = engine.PutItem{Key: t.keys[i], Src: t.pieces[i], Depth: m.Depth + uint32(i), Importance: m.Importance}
 	}
+	if len(t.keys) > 1 {
+		o.EndDepth = m.Depth + uint32(len(t.keys)-1)
+	}
+	if c.next > 0 {
+		o.Before = t.keys[c.next]
+	}
 	o.Partial = m.Flags&wire.PutPartial != 0 && c.items[len(c.items)-1] == len(t.keys)-1
 	o.Released = func(j int) { t.released(c.items[j]) }
 	if err := c.part.ns.Put(items, o); err != nil {

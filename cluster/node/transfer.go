@@ -194,6 +194,7 @@ type chunk struct {
 	part   *part
 	stream *stream // of the request on this drive
 	items  []int   // indices into the request
+	next   int     // index of what comes behind them on their drive; 0: nothing
 	bytes  int64
 }
 
@@ -211,8 +212,11 @@ func (t *transfer) chunks() []chunk {
 		s := &stream{}
 		for len(items) > 0 {
 			n := min(most, len(items))
-			cut = append(cut, chunk{&t.space.parts[h], s, items[:n], int64(n) * int64(t.space.blockBytes)})
-			items = items[n:]
+			c := chunk{part: &t.space.parts[h], stream: s, items: items[:n], bytes: int64(n) * int64(t.space.blockBytes)}
+			if items = items[n:]; len(items) > 0 {
+				c.next = items[0]
+			}
+			cut = append(cut, c)
 		}
 	}
 	return cut
