@@ -12,6 +12,7 @@ Input:
   steps      measured steps of a point, at most
   seconds    for the measured steps of a point, at most
   deadline   seconds from the start after which no further point is begun
+  bytes      of memory to take at most; 0: what is free
 
 A step embeds one token of each sequence, goes through all layers, appends to the KV cache
 at its last place, looks back at all of the context and picks the next token, which the
@@ -239,7 +240,7 @@ def run_point(model, sizes, shape, point, layers, ask):
     median, p99 = rank(ordered, 0.5), rank(ordered, 0.99)
     if layers < whole:
         half = rank(measure(model, batch, context, layers // 2, ask)[0], 0.5)
-        scaled = median + (whole - layers) * (median - half) / (layers - layers // 2)
+        scaled = median + (whole - layers) * max(0, median - half) / (layers - layers // 2)
         p99, median = p99 * scaled / median, scaled
     moved = whole * (sizes.layer + sizes.kv * batch * context) + sizes.head
     emit(type="decode", batch=batch, context=context, median_ms=median, p99_ms=p99, steps=len(ordered), layers=layers,
@@ -255,8 +256,8 @@ def main():
         torch.set_num_threads(1)  # threads that wait for each other on a busy machine only spin
     dtype = torch.bfloat16
     torch.manual_seed(0)
-    free = free_bytes(device)
-    sizes = Sizes(shape, dtype.itemsize)
+    free = min(free_bytes(device), ask["bytes"] or sys.maxsize)
+    sizes = Sizes(shape, torch.finfo(dtype).bits // 8)
     layers = sizes.layers_that_fit(free, shape["layers"], points)
     emit(type="machine", torch=torch.__version__, device=torch.cuda.get_device_name() if device == "cuda" else "cpu",
          free_bytes=free, layers=layers, of_layers=shape["layers"])
@@ -277,7 +278,7 @@ def main():
                 continue
             try:
                 run_point(model, sizes, shape, point, fit, ask)
-            except torch.OutOfMemoryError as e:
+            except torch.cuda.OutOfMemoryError as e:
                 emit(type="skipped", why=f"memory ran out: {e}", **point)
             if device == "cuda":
                 torch.cuda.empty_cache()

@@ -35,6 +35,7 @@ type decodeAsk struct {
 	Steps    int            `json:"steps"`
 	Seconds  float64        `json:"seconds"`
 	Deadline float64        `json:"deadline"`
+	Bytes    int64          `json:"bytes"`
 }
 
 type decodePoint struct {
@@ -164,15 +165,14 @@ func TestDecode(t *testing.T) {
 // keepMeasured takes the median of each measured point.
 func keepMeasured(t *testing.T, kept *budget.Stored, lines []decodeLine) {
 	t.Helper()
+	all := 0 // layers
 	for _, line := range lines {
 		name := fmt.Sprintf("token at batch %d, context %d", line.Batch, line.Context)
 		switch line.Type {
 		case "machine":
+			all = line.OfLayers
 			kept.By = fmt.Sprintf("gpu-check, torch %s with random weights, median", line.Torch)
-			report(t, finding{Name: "torch " + line.Torch, Text: fmt.Sprintf("%d of %d layers fit", line.Layers, line.OfLayers)})
-			if line.Layers < line.OfLayers {
-				kept.By += fmt.Sprintf(", drawn out from %d of %d layers", line.Layers, line.OfLayers)
-			}
+			report(t, finding{Name: "torch " + line.Torch, Text: fmt.Sprintf("the weights of %d of %d layers fit", line.Layers, all)})
 		case "skipped":
 			report(t, finding{Name: name, Text: "not measured: " + line.Why})
 		case "decode":
@@ -180,22 +180,16 @@ func keepMeasured(t *testing.T, kept *budget.Stored, lines []decodeLine) {
 			if line.Graph {
 				how += ", as a CUDA graph"
 			}
-			if full := kept.Model; line.Layers < layersOf(full) {
-				how += fmt.Sprintf("; drawn out from %d of %d layers", line.Layers, layersOf(full))
+			if line.Layers < all {
+				drawn := fmt.Sprintf("batch %d drawn out from %d of %d layers", line.Batch, line.Layers, all)
+				how += "; " + drawn
+				kept.By += ", " + drawn
 			}
 			report(t, finding{name, line.MedianMS, "ms", how})
-			report(t, finding{name + ", P99", line.P99MS, "ms", fmt.Sprintf("%.0f GB/s", line.GBps)})
+			report(t, finding{name + ", P99", line.P99MS, "ms", fmt.Sprintf("%.3g GB/s", line.GBps)})
 			kept.Points = append(kept.Points, budget.StoredPoint{Batch: line.Batch, Context: line.Context, MS: line.MedianMS})
 		}
 	}
-}
-
-func layersOf(name string) int {
-	m, err := model.Find(name)
-	if err != nil {
-		return 0
-	}
-	return m.Layers()
 }
 
 // estimate takes the time to read weights and KV once, at the rate of copies. A real
@@ -222,8 +216,20 @@ func deviceRate(t *testing.T, ctx context.Context, d gpu.Device) float64 {
 	}
 	const copies, rounds = 8, 5
 	n := min(free/4, 2*gib) &^ (mib - 1)
-	from, to, s := alloc(t, d, n), alloc(t, d, n), stream(t, d)
-	best := 0.0
+	from, err := d.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := d.Alloc(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // at once: who measures next wants the memory
+		if err := errors.Join(d.Free(from), d.Free(to)); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, best := stream(t, d), 0.0
 	for range rounds {
 		start := time.Now()
 		for range copies {
@@ -279,33 +285,61 @@ func readBack(t *testing.T, path string, kept *budget.Stored) {
 }
 
 // TestDecodeScript runs the script on the processor with a tiny shape, where there is
-// a torch.
+// a torch: whole, with memory for a part of the layers, and where there is no GPU.
 func TestDecodeScript(t *testing.T) {
 	if testing.Short() {
 		t.Skip("loading torch takes long")
 	}
 	ask := decodeAsk{Device: "cpu", Steps: 20, Seconds: 5, Deadline: 100,
-		Decoder: &model.Decoder{Layers: 3, Hidden: 64, Inner: 128, Heads: 8, KVHeads: 2, HeadDim: 16, Vocab: 128},
-		Points:  []decodePoint{{1, 512}, {4, 300}, {1 << 20, 1 << 20}}}
+		Decoder: &model.Decoder{Layers: 4, Hidden: 64, Inner: 128, Heads: 8, KVHeads: 2, HeadDim: 16, Vocab: 128},
+		Points:  []decodePoint{{4, 300}, {4, 512}, {1 << 20, 1 << 20}}}
 	lines, err := decode(t.Context(), ask)
 	if errors.Is(err, errNoTorch) {
 		t.Skip(err)
 	}
-	if err != nil || len(lines) != 4 || lines[0].Type != "machine" || lines[0].Layers != 3 {
-		t.Fatalf("%+v, %v", lines, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantDecoded(t, ask, lines, 4)
+	kept := &budget.Stored{Model: "a tiny one", GPU: "a processor", TP: 1, PP: 1, Measured: time.Now().UTC().Truncate(time.Second)}
+	keepMeasured(t, kept, lines)
+	path := filepath.Join(t.TempDir(), measurement)
+	if err := kept.Write(path); err != nil || len(kept.Points) != 2 || strings.Contains(kept.By, "drawn") {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	readBack(t, path, kept)
+
+	const layer, tables, kv = 90112, 32768, 2 * 2 * 16 * 2 // bytes of weights, and of a token in a layer
+	ask.Bytes = tables + 3*(layer+4*512*kv)
+	ask.Points[0] = ask.Points[1]
+	if lines, err = decode(t.Context(), ask); err != nil {
+		t.Fatal(err)
+	}
+	wantDecoded(t, ask, lines, 3)
+	if keepMeasured(t, kept, lines); !strings.HasSuffix(kept.By, "batch 4 drawn out from 3 of 4 layers") {
+		t.Error(kept.By)
+	}
+	ask.Device = "cuda"
+	if lines, err := decode(t.Context(), ask); err == nil {
+		t.Logf("there is a GPU: %+v", lines)
+	} else if !errors.Is(err, errNoTorch) || !strings.Contains(err.Error(), "does not see a GPU") {
+		t.Errorf("without a GPU: %v", err)
+	}
+}
+
+// wantDecoded: two points are measured with so many layers, the third is too large.
+func wantDecoded(t *testing.T, ask decodeAsk, lines []decodeLine, layers int) {
+	t.Helper()
+	if len(lines) != 4 || lines[0].Type != "machine" || lines[0].Layers != layers || lines[0].OfLayers != 4 {
+		t.Fatalf("%+v", lines)
 	}
 	for i, p := range ask.Points[:2] {
-		if l := lines[i+1]; l.Type != "decode" || l.decodePoint != p || l.MedianMS <= 0 || l.P99MS < l.MedianMS || l.Steps < 10 || l.Layers != 3 || l.Graph {
+		l := lines[i+1]
+		if l.Type != "decode" || l.decodePoint != p || l.MedianMS <= 0 || l.P99MS < l.MedianMS || l.Steps < 10 || l.Layers != layers || l.Graph {
 			t.Errorf("%+v", l)
 		}
 	}
 	if l := lines[3]; l.Type != "skipped" || !strings.Contains(l.Why, "does not fit") {
 		t.Errorf("%+v", l)
-	}
-	ask.Device = "cuda"
-	if lines, err := decode(t.Context(), ask); err == nil && !real {
-		t.Logf("there is a GPU: %+v", lines)
-	} else if !errors.Is(err, errNoTorch) {
-		t.Errorf("without a GPU: %v", err)
 	}
 }

@@ -89,6 +89,12 @@ func wholeCheck() int {
 		return 1
 	}
 	dir := cmp.Or(os.Getenv(outDir), filepath.Dir(self))
+	for _, old := range []string{summary, measurement} {
+		if err := os.Remove(filepath.Join(dir, old)); err != nil && !os.IsNotExist(err) {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
 	r, err := conduct(steps, wholeLimit, dir, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

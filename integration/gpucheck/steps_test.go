@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/tabwriter"
 	"time"
 )
 
@@ -140,19 +139,17 @@ func (s step) run(limit time.Duration, dir string, w io.Writer) stepReport {
 func (r *checkReport) table(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "\n=== GPU check: %s in %.0f s\n", r.State, r.Seconds)
-	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "STEP\tSTATE\tTIME\tRESULT")
 	for _, s := range r.Steps {
-		fmt.Fprintf(columns, "%s\t%s\t%.1f s\t", s.Name, s.State, s.Seconds)
+		fmt.Fprintf(out, "%-14s %-8s %5.1f s", s.Name, s.State, s.Seconds)
 		if s.State == cut {
-			fmt.Fprintf(columns, "ended at its limit of %.0f s; what it found until then:", s.LimitS)
+			fmt.Fprintf(out, ": ended at its limit of %.0f s; what it found until then follows", s.LimitS)
 		}
-		fmt.Fprintln(columns)
+		fmt.Fprintln(out)
 		for _, one := range s.Findings {
-			fmt.Fprintf(columns, "\t\t\t%s\n", one)
+			fmt.Fprintf(out, "    %s\n", one)
 		}
 	}
-	return errors.Join(columns.Flush(), out.Flush())
+	return out.Flush()
 }
 
 func (r finding) String() string {

@@ -186,10 +186,10 @@ the process's own (` + "`go_*`, `process_*`" + `). Counters count from the start
 - *Block reads* are measured in the daemon: from the arrival of a request until the drive had the block and its checksum
   was proven. Blocks that are read in one transfer (up to 16 MiB) count the time of the whole, so a large batch looks slower than
   its first block was. The verdict on the last minute is that of ` + "`spillway replay --budget`" + `.
-- *Saved GPU seconds* are an estimate: tokens of prefix hits times ` + "`gate.compute_per_token`" + `. Without that key the
-  budget stands in for it. A budget is the time of one decoding step, in which a GPU computes one token for each
-  sequence of a batch; of a prompt it computes many at once, so the estimate is then far too high. Measure the time that a long prompt
-  takes and divide by its tokens.
+- *Saved GPU seconds* are an estimate: tokens of prefix hits times ` + "`gate.compute_per_token`" + `, or, with ` + "`gate.model`" + `, times the
+  mean of a token of a prompt of 4,096 by that model's roofline. With neither the budget stands in for it. A budget is the time of
+  one decoding step, in which a GPU computes one token for each sequence of a batch; of a prompt it computes many at once, so the
+  estimate is then far too high. Measure the time that a long prompt takes and divide by its tokens.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -111,7 +111,7 @@ type Namespace struct {
 // Gate is what block reads are measured against.
 type Gate struct {
 	Budget          Duration `toml:"budget" reload:"yes"`            // time that the P99 of block reads must stay under, such as a model's time per output token; 0: none
-	ComputePerToken Duration `toml:"compute_per_token" reload:"yes"` // a GPU's time to compute one token of a prompt, for the estimate of GPU seconds saved (0: the budget, which is far more, as prompts are computed many tokens at a time), and to tell clients that ask whether loading is worth it
+	ComputePerToken Duration `toml:"compute_per_token" reload:"yes"` // a GPU's time to compute one token of a prompt, for the estimate of GPU seconds saved (0: by gate.model, else the budget, which is far more, as prompts are computed many tokens at a time), and to tell clients that ask whether loading is worth it
 	GPU             string   `toml:"gpu" reload:"yes"`               // that models run on, such as H200; then the time to compute a prefix is the roofline of the model that a namespace's descriptor names, which grows with the prefix, where there is no number for the namespace
 	Model           string   `toml:"model" reload:"yes"`             // that runs where a descriptor names none that is known, such as Llama-3.1-8B, in place of compute_per_token; config check says what it comes to
 	TP              int      `toml:"tp" reload:"yes"`                // GPUs that share each layer of that model

@@ -1,7 +1,8 @@
 // A stand-in for libcuda.so.1 that checks how it is called. Memory of the GPU is
 // malloc's; copies are queued and made when an event behind them has been asked
 // for twice. Macros choose what it is: BATCH (8, 9 or 0: which form of the batch
-// call there is), INIT (what cuInit answers), DEVICES.
+// call there is), INIT (what cuInit answers), DEVICES, MIB (the memory of each),
+// PAGEABLE (1: memory that is not registered is copied too, as by a driver).
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,6 +16,12 @@
 #endif
 #ifndef DEVICES
 #define DEVICES 2
+#endif
+#ifndef MIB
+#define MIB 64
+#endif
+#ifndef PAGEABLE
+#define PAGEABLE 0
 #endif
 
 // A CUresult has 32 bits, but the upper half of the register may hold anything.
@@ -94,7 +101,7 @@ result cuDeviceGetAttribute(int *value, int attribute, int device) {
 	return RESULT(INVALID_VALUE);
 }
 
-#define TOTAL ((size_t)64 << 20)
+#define TOTAL ((size_t)MIB << 20)
 result cuDeviceTotalMem_v2(size_t *bytes, int device) {
 	if (ordinal(device) < 0) return RESULT(INVALID_DEVICE);
 	*bytes = TOTAL;
@@ -138,7 +145,9 @@ result cuCtxSetCurrent(int *context) {
 static struct { uintptr_t start, end; } registered[PLACES];
 static int nRegistered;
 
+static int touches(uintptr_t start, size_t n);
 static int within(uintptr_t start, size_t n) {
+	if (PAGEABLE && !touches(start, n)) return 1;
 	for (int i = 0; i < nRegistered; i++)
 		if (start >= registered[i].start && start + n <= registered[i].end) return 1;
 	return 0;
