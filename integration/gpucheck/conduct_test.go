@@ -2,6 +2,7 @@ package gpucheck
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -46,9 +47,10 @@ func TestConduct(t *testing.T) {
 	}
 	t.Setenv(behave, "1")
 	dir, table := t.TempDir(), new(bytes.Buffer)
+	t.Setenv(storeDir, dir)
 	list := []step{{"good", "TestBehaveWell", time.Minute}, {"bad", "TestBehaveBadly", time.Minute}, {"none", "TestBehaveNot", time.Minute},
 		{"slow", "TestBehaveSlowly", 10 * time.Second}, {"late", "TestBehaveWell", time.Minute}}
-	r, err := conduct(list[:4], time.Hour, dir, table)
+	r, err := conduct(t.Context(), list[:4], time.Hour, dir, table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,8 +78,13 @@ func TestConduct(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	if r, err = conduct(list[4:], 0, dir, table); err != nil || r.Steps[0].State != cut || r.Steps[0].Seconds != 0 {
+	if r, err = conduct(t.Context(), list[4:], 0, dir, table); err != nil || r.Steps[0].State != cut || r.Steps[0].Seconds != 0 {
 		t.Errorf("%+v, %v", r, err)
+	}
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r, err = conduct(given, list[:1], time.Hour, dir, table); err != nil || r.Steps[0].State != cut {
+		t.Errorf("after a signal: %+v, %v", r, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)

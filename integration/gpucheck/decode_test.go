@@ -152,6 +152,12 @@ func TestDecode(t *testing.T) {
 		t.Error(err)
 	}
 	keepMeasured(t, kept, lines)
+	for _, line := range lines {
+		// Copies come near to what the memory can do, reads a little nearer.
+		if line.GBps*1e9 > 1.5*rate {
+			t.Errorf("batch %d: a step that reads %.0f GB/s is not to be believed, where copies move %.0f", line.Batch, line.GBps, rate/1e9)
+		}
+	}
 	if len(kept.Points) == 0 {
 		estimate(t, kept, m, points, rate, fmt.Sprint(err))
 	}

@@ -95,12 +95,15 @@ func wholeCheck() int {
 			return 1
 		}
 	}
-	r, err := conduct(steps, wholeLimit, dir, os.Stdout)
+	ctx, stop := untilSignal()
+	defer stop()
+	r, err := conduct(ctx, steps, wholeLimit, dir, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	fmt.Printf("The same is in %s, the measured times of a token in %s.\n", filepath.Join(dir, summary), filepath.Join(dir, measurement))
-	if err != nil || r.State != passed {
+	if r.State != passed {
 		return 1
 	}
 	return 0

@@ -3,6 +3,7 @@ package gpucheck
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,14 +78,17 @@ type checkReport struct {
 
 // conduct runs the steps one after the other, each within its limit and all within
 // whole, and leaves the report in a folder and, as a table, in w.
-func conduct(list []step, whole time.Duration, dir string, w io.Writer) (*checkReport, error) {
+func conduct(ctx context.Context, list []step, whole time.Duration, dir string, w io.Writer) (*checkReport, error) {
 	r := &checkReport{Type: "gpu_check", Started: time.Now().UTC().Truncate(time.Second), State: passed}
 	start := time.Now()
 	for _, s := range list {
 		limit := min(s.limit, whole-time.Since(start))
 		done := stepReport{Name: s.name, State: cut, LimitS: limit.Seconds()}
-		if limit > 0 {
-			done = s.run(limit, dir, w)
+		if limit > 0 && ctx.Err() == nil {
+			var err error
+			if done, err = s.run(ctx, limit, dir, w); err != nil {
+				return nil, err
+			}
 		}
 		if done.State == failed || done.State == cut {
 			r.State = failed
@@ -99,22 +103,28 @@ func conduct(list []step, whole time.Duration, dir string, w io.Writer) (*checkR
 	return r, errors.Join(err, r.table(w))
 }
 
-func (s step) run(limit time.Duration, dir string, w io.Writer) stepReport {
+func (s step) run(ctx context.Context, limit time.Duration, dir string, w io.Writer) (done stepReport, err error) {
 	fmt.Fprintf(w, "=== step %s, at most %.0f s\n", s.name, limit.Seconds())
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	stores, err := os.MkdirTemp(cmp.Or(os.Getenv(storeDir), "."), "gpucheck")
+	if err != nil {
+		return done, err
+	}
+	defer os.RemoveAll(stores) // the step's own removal may have been cut
 	results := filepath.Join(dir, "."+summary+".step")
 	defer os.Remove(results)
 	_ = os.Remove(results) // of a check that was killed
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.v", "-test.count=1", "-test.run=^("+s.tests+")$")
-	cmd.Env = append(os.Environ(), stepResults+"="+results, outDir+"="+dir, fmt.Sprintf("%s=%d", stepEnds, time.Now().Add(limit).UnixMilli()))
+	cmd.Env = append(os.Environ(), stepResults+"="+results, outDir+"="+dir, storeDir+"="+stores,
+		fmt.Sprintf("%s=%d", stepEnds, time.Now().Add(limit).UnixMilli()))
 	var out bytes.Buffer
 	cmd.Stdout = io.MultiWriter(w, &out)
 	cmd.Stderr = cmd.Stdout
 	inGroup(cmd)
 	start := time.Now()
-	err := cmd.Run()
-	done := stepReport{Name: s.name, State: passed, Seconds: time.Since(start).Seconds(), LimitS: limit.Seconds(), Findings: []finding{}}
+	err = cmd.Run()
+	done = stepReport{Name: s.name, State: passed, Seconds: time.Since(start).Seconds(), LimitS: limit.Seconds(), Findings: []finding{}}
 	switch {
 	case ctx.Err() != nil:
 		done.State = cut
@@ -132,7 +142,7 @@ func (s step) run(limit time.Duration, dir string, w io.Writer) stepReport {
 			done.Findings = append(done.Findings, one)
 		}
 	}
-	return done
+	return done, nil
 }
 
 // table is the report for people.
