@@ -65,7 +65,7 @@ func TestPins(t *testing.T) {
 			}
 			took := perGiB(time.Since(start), n)
 			t.Logf("PASS %s of pages %s: %.4f s/GiB", what, a.Facts().Pages, took)
-			report(t, finding{fmt.Sprintf("register with %s, pages %s", what, a.Facts().Pages), took, "s/GiB", "asked for " + pages.String()})
+			report(t, finding{fmt.Sprintf("register with %s, pages %s", what, a.Facts().Pages), took, "s/GiB", fmt.Sprintf("asked for %s", pages)})
 			return release
 		}
 		release := timed("CUDA", cuda, arena.CUDAPieceBytes)
