@@ -86,6 +86,9 @@ func TestConduct(t *testing.T) {
 	if r, err = conduct(given, list[:1], time.Hour, dir, table); err != nil || r.Steps[0].State != cut {
 		t.Errorf("after a signal: %+v, %v", r, err)
 	}
+	if !strings.Contains(table.String(), "not begun") {
+		t.Errorf("%s", table)
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}

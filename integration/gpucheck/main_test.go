@@ -102,11 +102,19 @@ func wholeCheck() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Printf("The same is in %s, the measured times of a token in %s.\n", filepath.Join(dir, summary), filepath.Join(dir, measurement))
+	fmt.Printf("The same is in %s.\n", filepath.Join(dir, summary))
+	if path := filepath.Join(dir, measurement); exists(path) {
+		fmt.Printf("For --budget-from: %s.\n", path)
+	}
 	if r.State != passed {
 		return 1
 	}
 	return 0
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // openMonitor is NVML of the machine, or a stand-in. A process can bind one only.

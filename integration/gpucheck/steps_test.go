@@ -82,7 +82,7 @@ func conduct(ctx context.Context, list []step, whole time.Duration, dir string, 
 	r := &checkReport{Type: "gpu_check", Started: time.Now().UTC().Truncate(time.Second), State: passed}
 	start := time.Now()
 	for _, s := range list {
-		limit := min(s.limit, whole-time.Since(start))
+		limit := max(0, min(s.limit, whole-time.Since(start)))
 		done := stepReport{Name: s.name, State: cut, LimitS: limit.Seconds()}
 		if limit > 0 && ctx.Err() == nil {
 			var err error
@@ -151,7 +151,13 @@ func (r *checkReport) table(w io.Writer) error {
 	fmt.Fprintf(out, "\n=== GPU check: %s in %.0f s\n", r.State, r.Seconds)
 	for _, s := range r.Steps {
 		fmt.Fprintf(out, "%-14s %-8s %5.1f s", s.Name, s.State, s.Seconds)
-		if s.State == cut {
+		switch {
+		case s.State != cut:
+		case s.Seconds == 0:
+			fmt.Fprint(out, ": not begun, for want of time or after a signal")
+		case s.Seconds < s.LimitS:
+			fmt.Fprint(out, ": ended by a signal; what it found until then follows")
+		default:
 			fmt.Fprintf(out, ": ended at its limit of %.0f s; what it found until then follows", s.LimitS)
 		}
 		fmt.Fprintln(out)
