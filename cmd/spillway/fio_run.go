@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"time"
 
-	"github.com/spillway-kv/spillway/fio/budget"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/result"
 	fiorun "github.com/spillway-kv/spillway/fio/run"
@@ -27,8 +24,8 @@ type fioRun struct {
 	start   time.Time
 	result  *result.Run
 	meter   meter
-	budget  *budget.Budget // nil: none is asked for
-	depths  []int          // of a sweep; nil: none
+	gates   gates
+	depths  []int // of a sweep; nil: none
 	w       io.Writer
 }
 
@@ -58,9 +55,9 @@ func (f *fioRun) resultConfig() result.Config {
 	return c
 }
 
-// jobs finds the budget, runs the jobs, and judges.
+// jobs finds what to judge by, runs the jobs, and judges.
 func (f *fioRun) jobs(ctx context.Context) error {
-	if err := f.findBudget(ctx); err != nil {
+	if err := f.findGates(ctx); err != nil {
 		return err
 	}
 	if f.c.Sweep != "" {
@@ -85,7 +82,7 @@ func (f *fioRun) all(ctx context.Context, set *target.Set, jobs []job.Job) error
 	}
 	runJobs := func(ctx context.Context, jobs []job.Job) error {
 		return fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
-			StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
+			Compute: f.gates.computes(), StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
 	}
 	if f.depths != nil {
 		before, last := lastPhase(jobs)
@@ -95,27 +92,8 @@ func (f *fioRun) all(ctx context.Context, set *target.Set, jobs []job.Job) error
 		return f.sweep(ctx, f.depths, last, runJobs)
 	}
 	err := runJobs(ctx, jobs)
-	if f.budget != nil {
-		f.judge()
-	}
+	f.judge()
 	return err
-}
-
-// findBudget finds what P99 is judged against, before anything is touched.
-func (f *fioRun) findBudget(ctx context.Context) error {
-	if f.c.Ask.Empty() {
-		return nil
-	}
-	var err error
-	if f.budget, err = f.c.Resolve(ctx, budget.Machine{Monitor: f.st.gpus.monitor}); err != nil {
-		return budgetFailure(err)
-	}
-	derivation, err := json.Marshal(f.budget.Derive(nil))
-	if err != nil {
-		return err
-	}
-	f.result.Amend(func(s *result.Spillway) { s.Budget = derivation })
-	return nil
 }
 
 // observe watches the drives below the jobs' paths.
@@ -135,38 +113,6 @@ func (f *fioRun) observe(jobs []job.Job) {
 	}
 }
 
-// judge makes the verdict on all block reads.
-func (f *fioRun) judge() {
-	reads := f.result.Sum(result.Read, nil)
-	budgetNS := f.budget.PerToken.Nanoseconds()
-	gate := result.GateOf(reads.Judge(budgetNS), f.budget.Where)
-	p := f.result.Point(f.inFlight(), budgetNS)
-	estimate := sweep.Drives(p, budgetNS)
-	f.result.Amend(func(s *result.Spillway) {
-		s.Verdict = gate
-		if gate.P99NS != nil {
-			s.Estimate = &estimate
-		}
-	})
-}
-
-// inFlight is how many reads are in flight: the depth of the jobs, or, where one has
-// a rate, what Little's law says of it.
-func (f *fioRun) inFlight() int {
-	depth, open := 0, false
-	for i := range f.c.asked.Jobs {
-		if j := &f.c.asked.Jobs[i]; j.Reads {
-			depth = max(depth, j.IODepth*j.NumJobs)
-			open = open || fiorun.OpenLoop(j)
-		}
-	}
-	if open {
-		p := f.result.Point(depth, 0)
-		depth = min(depth, int(math.Ceil(p.IOPS*p.MeanNS/1e9)))
-	}
-	return max(depth, 1)
-}
-
 // failure is what the exit code of the result means for the user; err is why the
 // run did not end well, if it did not.
 func (f *fioRun) failure(code exitCode, err error) error {
@@ -183,10 +129,9 @@ func (f *fioRun) failure(code exitCode, err error) error {
 		return &failure{code: code, message: "error: " + firstError(d), remedy: "look at the drive and at the system's log"}
 	case exitDamage:
 		return &failure{code: code, message: "damage: " + firstError(d), remedy: "look at the drive"}
-	case exitOverBudget:
-		return &failure{code: code, message: "over budget: " + d.Spillway.Verdict.Reason}
 	default:
-		return &failure{code: code, message: "cannot judge: " + d.Spillway.Verdict.Reason}
+		verdict, reason := d.Spillway.Worst()
+		return &failure{code: code, message: verdict + ": " + reason}
 	}
 }
 

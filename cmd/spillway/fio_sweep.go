@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spillway-kv/spillway/fio"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/result"
 	"github.com/spillway-kv/spillway/fio/sweep"
@@ -14,11 +13,8 @@ import (
 // sweep runs the last phase's jobs at one depth after the other. Those of earlier
 // phases have run. Every depth is a group of its own in the result.
 func (f *fioRun) sweep(ctx context.Context, depths []int, last []job.Job, runJobs func(context.Context, []job.Job) error) error {
-	budgetNS := int64(0)
-	if f.budget != nil {
-		budgetNS = f.budget.PerToken.Nanoseconds()
-	}
-	verdicts := map[int]fio.Verdict{} // by the depth of all workers
+	budgetNS := f.gates.budgetNS()
+	judged := map[int]verdicts{} // by the depth of all workers
 	points := map[int]sweep.Point{}
 	group := last[0].Group
 	s, err := sweep.Run(ctx, budgetNS, depths, func(ctx context.Context, depth int) (sweep.Point, error) {
@@ -33,32 +29,43 @@ func (f *fioRun) sweep(ctx context.Context, depths []int, last []job.Job, runJob
 		now := group
 		fit := func(c result.WorkerConfig) bool { return c.Group == now }
 		p := f.result.PointOf(all, budgetNS, fit)
-		verdicts[all], points[all] = f.result.Sum(result.Read, fit).Judge(budgetNS), p
+		v := f.gates.of(f.result, fit)
+		if v.loads != nil {
+			p.Verdict = v.worst()
+			if v.loads.P99 != nil {
+				p.LoadsP99 = float64(*v.loads.P99)
+			}
+		}
+		judged[all], points[all] = v, p
 		group++
 		return p, err
 	})
 	f.result.Amend(func(e *result.Spillway) { e.Sweep = s })
-	if f.budget != nil && len(s.Points) > 0 {
-		f.judgeSweep(s, verdicts, points)
+	if s.Judged() {
+		f.judgeSweep(s, judged, points)
 	}
 	return err
 }
 
 // judgeSweep gives the verdict of the largest depth that stays under the budget, or
 // of the smallest of all.
-func (f *fioRun) judgeSweep(s *sweep.Sweep, verdicts map[int]fio.Verdict, points map[int]sweep.Point) {
+func (f *fioRun) judgeSweep(s *sweep.Sweep, judged map[int]verdicts, points map[int]sweep.Point) {
 	depth := s.DepthUnderBudget
 	if depth == 0 {
 		depth = s.Points[0].Depth
 	}
-	gate := result.GateOf(verdicts[depth], f.budget.Where)
-	gate.Reason = fmt.Sprintf("at iodepth %d: %s", depth, gate.Reason)
+	v := judged[depth]
+	v.at(depth)
+	v.amend(f.result)
 	deepest := s.Points[len(s.Points)-1].Depth
 	estimate := s.Drives(deepest)
 	if s.DepthUnderBudget == 0 {
-		estimate = sweep.Drives(points[deepest], f.budget.PerToken.Nanoseconds())
+		if _, _, closed := f.readers(); !closed {
+			return
+		}
+		estimate = sweep.Drives(points[deepest], f.gates.budgetNS())
 	}
-	f.result.Amend(func(e *result.Spillway) { e.Verdict, e.Estimate = gate, &estimate })
+	f.result.Amend(func(e *result.Spillway) { e.Estimate = &estimate })
 }
 
 // lastPhase cuts the jobs of the last phase off.

@@ -52,7 +52,7 @@ type Budget struct {
 	Where    string          // where it comes from, in words
 	Setup    *model.Setup    // what runs, if a model and a GPU were named; nil otherwise
 	Metric   *Reading        // of Source Metric
-	Prefill  []StoredPrefill // of Source Measurement: how long prompts took; may be none
+	Prefill  []StoredPrefill // measured prompts: those said, or of Source Measurement; may be none
 	Notes    []string        // what to know beside, a sentence each
 }
 
@@ -90,6 +90,11 @@ func (a *Ask) Resolve(ctx context.Context, m Machine) (*Budget, error) {
 	b, err := said.decide(ctx, m, setup, file)
 	if err != nil {
 		return nil, err
+	}
+	if a.Prefill != "" {
+		if b.Prefill, err = parsePrefill(a.Prefill); err != nil {
+			return nil, &UsageError{"prefill", err}
+		}
 	}
 	if setup.Model != nil && setup.GPU != nil {
 		b.Setup = &setup

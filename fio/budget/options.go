@@ -25,6 +25,7 @@ type Ask struct {
 	Batch       string `name:"batch" placeholder:"N" help:"Sequences decoded at once. 1 unless said."`
 	Context     string `name:"context" placeholder:"TOKENS" help:"Tokens of each sequence, such as 8k. 4096 unless said."`
 	Weights     string `name:"weights" placeholder:"PRECISION" complete:"bf16 fp8 fp4" help:"Of weights: bf16, fp8 or fp4. As published unless said."`
+	Prefill     string `name:"prefill" placeholder:"TOKENS:TIME,..." help:"Measured times to compute prompts, such as 1k:40ms,8k:420ms, in place of the roofline's."`
 	KV          string `name:"kv" placeholder:"PRECISION" complete:"bf16 fp8 fp4" help:"Of KV: bf16, fp8 or fp4. bf16 unless said."`
 }
 

@@ -208,7 +208,7 @@ func (b *Budget) Save(path string, setup model.Setup, now time.Time) error {
 	if b.Source != Number && b.Source != Metric {
 		return errNotMeasured
 	}
-	s := Stored{TP: setup.Tensor, PP: setup.Pipeline, KV: setup.KV.String(),
+	s := Stored{TP: setup.Tensor, PP: setup.Pipeline, KV: setup.KV.String(), Prefill: b.Prefill,
 		Measured: now.UTC().Truncate(time.Second), By: b.Where}
 	if setup.Model != nil {
 		s.Model, s.Weights = setup.Model.Name, setup.Weights.String()
@@ -223,7 +223,9 @@ func (b *Budget) Save(path string, setup model.Setup, now time.Time) error {
 		if old.Model != s.Model || old.GPU != s.GPU || old.TP != s.TP || old.PP != s.PP || old.Weights != s.Weights || old.KV != s.KV {
 			return fmt.Errorf("%s holds a measurement of something else (%s on %s); give another file", path, old.Model, old.GPU)
 		}
-		s.Prefill = old.Prefill
+		if len(s.Prefill) == 0 {
+			s.Prefill = old.Prefill
+		}
 		for _, p := range old.Points {
 			if p.Batch != point.Batch || p.Context != point.Context {
 				s.Points = append(s.Points, p)

@@ -14,7 +14,7 @@ func sweepFigure(s *sweep.Sweep) (figure, bool) {
 		return figure{}, false
 	}
 	caption := fmt.Sprintf("The knee is at depth %d: there throughput over latency is greatest, beyond it more depth buys mostly waiting. 95 %% of the greatest throughput is reached at depth %d.", s.Knee, s.Saturation)
-	if s.BudgetNS > 0 {
+	if s.Judged() {
 		caption += " " + underBudget(s)
 	}
 	return both("Throughput against depth", caption, []legend{{"read", "throughput"}, {"service", "P99"}}, func(size size) template.HTML { return drawSweep(s, size) }), true
@@ -22,7 +22,10 @@ func sweepFigure(s *sweep.Sweep) (figure, bool) {
 
 func underBudget(s *sweep.Sweep) string {
 	if s.DepthUnderBudget == 0 {
-		return "No depth stays under the budget."
+		return "No depth passes."
+	}
+	if s.Points[0].LoadsP99 > 0 {
+		return fmt.Sprintf("Up to depth %d loading whole prefixes beats computing them.", s.DepthUnderBudget)
 	}
 	return fmt.Sprintf("Up to depth %d P99 stays under the budget.", s.DepthUnderBudget)
 }

@@ -36,7 +36,7 @@ type view struct {
 	Styles     template.CSS
 	Title      string
 	Subtitle   []string
-	Verdict    *verdictView
+	Verdicts   []*verdictView
 	Error      string
 	Tiles      []fact
 	Charts     []figure // of the run
@@ -81,7 +81,11 @@ func viewOf(d *result.Document) *view {
 		v.Machine = machineFacts(s.Machine)
 		if s.Verdict != nil {
 			budgetNS = s.Verdict.BudgetNS
-			v.Verdict = verdictOf(s)
+		}
+		for _, verdict := range []*verdictView{loadsVerdict(s), verdictOf(s)} {
+			if verdict != nil {
+				v.Verdicts = append(v.Verdicts, verdict)
+			}
 		}
 		if f, ok := sweepFigure(s.Sweep); ok {
 			v.Charts = append(v.Charts, f)

@@ -56,7 +56,7 @@ func sampleRun(seed uint64) *result.Run {
 // cannot be judged, none, an error before anything was measured, and fio's own.
 func samples(t *testing.T) map[string]*result.Document {
 	all := map[string]*result.Document{}
-	for name, budgetNS := range map[string]int64{"pass": 100e6, "over": 9e6, "plain": 0, "cannot": 37e6} {
+	for name, budgetNS := range map[string]int64{"pass": 100e6, "over": 9e6, "plain": 0, "cannot": 37e6, "loads": 20e6, "none": 0} {
 		r := sampleRun(7)
 		if budgetNS > 0 {
 			v := r.Sum(result.Read, nil).Judge(budgetNS)
@@ -76,6 +76,9 @@ func samples(t *testing.T) map[string]*result.Document {
 	all["pass"].Spillway.Sweep = sampleSweep(12e6)
 	e := all["pass"].Spillway.Sweep.Drives(64)
 	all["pass"].Spillway.Estimate = &e
+	prefixes(all["loads"])
+	prefixes(all["plain"])
+	all["plain"].Spillway.Loads.Verdict, all["plain"].Spillway.Verdict = "over budget", nil
 	broken := result.NewRun(result.Config{Version: "spillway-test"}, time.Unix(1_800_000_000, 0))
 	broken.Amend(func(s *result.Spillway) { s.Error = "open /mnt/nvme/kv.dat: no such file; create it with --create" })
 	all["error"] = broken.Full(1e9)
@@ -87,6 +90,15 @@ func samples(t *testing.T) map[string]*result.Document {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// prefixes makes d the result of requests of an engine.
+func prefixes(d *result.Document) {
+	v := fio.LoadVerdict{Judgement: fio.Pass, Loads: 1200, Faster: 1190, P99: 0.83, Low: 0.71, High: 0.96, Reason: "the interval lies under 1"}
+	d.Spillway.Loads = result.LoadGateOf(v, "prefill roofline of Llama-3.1-8B bf16 on H100")
+	if g := d.Spillway.Verdict; g != nil {
+		g.Verdict, g.Reason = result.NotJudged, "requests of an engine are judged by their whole prefixes"
+	}
 }
 
 func sampleSweep(budgetNS int64) *sweep.Sweep {

@@ -109,8 +109,8 @@ func multiples(s chart.Scale, factors []float64) (all []float64) {
 	return all
 }
 
-// unitTicks draws latencies on a linear axis, below what it measures.
-func unitTicks(c *chart.Canvas, x chart.Scale, top, bottom, baseline float64) {
+// unitTicks draws a linear axis below what it measures, from top to bottom.
+func unitTicks(c *chart.Canvas, x chart.Scale, top, bottom float64, write func(float64) string) {
 	for i, v := range x.Ticks() {
 		anchor := "middle"
 		if i == 0 {
@@ -119,7 +119,7 @@ func unitTicks(c *chart.Canvas, x chart.Scale, top, bottom, baseline float64) {
 			anchor = "end"
 		}
 		c.Line(x.At(v), top, x.At(v), bottom, `class="grid"`)
-		c.Text(x.At(v), baseline, anchor, `class="tick"`, latency(v))
+		c.Text(x.At(v), bottom+18, anchor, `class="tick"`, write(v))
 	}
 }
 

@@ -103,8 +103,8 @@ func (r *Run) conclude(err error) (d *Document) {
 // budget. An I/O that failed is an error even where the job goes on after it.
 func (d *Document) exitCode() int {
 	code := exitPass
-	if v := d.Spillway.Verdict; v != nil {
-		code = verdictCodes[v.Verdict]
+	if verdict, _ := d.Spillway.Worst(); verdict != "" {
+		code = verdictCodes[verdict]
 	}
 	for _, j := range d.Jobs {
 		if j.damaged() > 0 {
@@ -120,7 +120,7 @@ func (d *Document) exitCode() int {
 	return code
 }
 
-var verdictCodes = map[string]int{"pass": exitPass, "over budget": exitOverBudget, "cannot judge": exitCannotJudge}
+var verdictCodes = map[string]int{"pass": exitPass, "over budget": exitOverBudget, "cannot judge": exitCannotJudge, NotJudged: exitPass}
 
 func (j *Job) damaged() int64 {
 	return j.count(func(s *SpillwayStats) int64 { return s.Damaged })

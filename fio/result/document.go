@@ -145,8 +145,9 @@ type Spillway struct {
 	// Error is why the run did not end well, in words; "" where it did.
 	Error    string          `json:"error,omitempty"`
 	ExitCode int             `json:"exit_code"`
-	Verdict  *Gate           `json:"verdict,omitempty"`
-	Budget   json.RawMessage `json:"budget,omitempty"` // how the budget was derived
+	Verdict  *Gate           `json:"verdict,omitempty"`        // on block reads
+	Loads    *LoadGate       `json:"prefix_verdict,omitempty"` // on loads of whole prefixes
+	Budget   json.RawMessage `json:"budget,omitempty"`         // how the budget was derived
 	Sweep    *sweep.Sweep    `json:"sweep,omitempty"`
 	Estimate *sweep.Estimate `json:"drives_estimate,omitempty"` // by Little's law
 	Machine  *Machine        `json:"machine,omitempty"`

@@ -13,6 +13,7 @@ type PrefixLoad struct {
 	Blocks, Loaded int64 // of the chain, and of those the prefix that was there
 	Tokens, Bytes  int64 // of the prefix
 	LatencyNS      int64 // from the request's intended start to its last block
+	ComputeNS      int64 // to compute the prefix; 0: unknown
 }
 
 // prefixTally sums them up.
@@ -21,6 +22,8 @@ type prefixTally struct {
 	blocks, loaded        uint64
 	tokens, bytes, timeNS uint64
 	lat                   histogram.Histogram // of requests that loaded something
+	faster                uint64              // than computing
+	ratio                 histogram.Histogram // fio.LoadRatio of those whose compute time is known
 }
 
 func (t *prefixTally) add(l PrefixLoad) {
@@ -35,6 +38,12 @@ func (t *prefixTally) add(l PrefixLoad) {
 	t.bytes += uint64(l.Bytes)
 	t.timeNS += uint64(max(0, l.LatencyNS))
 	t.lat.Record(l.LatencyNS)
+	if l.ComputeNS > 0 {
+		t.ratio.Record(fio.LoadRatio(l.LatencyNS, l.ComputeNS))
+		if l.LatencyNS < l.ComputeNS {
+			t.faster++
+		}
+	}
 }
 
 func (t *prefixTally) merge(from *prefixTally) {
@@ -46,6 +55,8 @@ func (t *prefixTally) merge(from *prefixTally) {
 	t.bytes += from.bytes
 	t.timeNS += from.timeNS
 	t.lat.Merge(&from.lat)
+	t.faster += from.faster
+	t.ratio.Merge(&from.ratio)
 }
 
 // PrefixLoad counts the load of one request, of traces and chats.
@@ -71,6 +82,19 @@ type PrefixLoads struct {
 	// where computing a token of the input takes longer.
 	NSPerToken *Decimal `json:"ns_per_token"`
 	LatNS      Latency  `json:"lat_ns"` // from a request's intended start to its last block
+	// Compared is null where the time of computing is not known.
+	Compared *Compared `json:"load_over_compute"`
+}
+
+// Compared are loads against computing the same tokens.
+type Compared struct {
+	Loads  int64   `json:"loads"` // that could be compared
+	Faster int64   `json:"faster"`
+	Share  Decimal `json:"share_faster"`
+	// Load time over compute time: 1 is parity.
+	P50 Decimal `json:"p50"`
+	P99 Decimal `json:"p99"`
+	Max Decimal `json:"max"`
 }
 
 func (m *merged) prefixLoads() *PrefixLoads {
@@ -83,6 +107,11 @@ func (m *merged) prefixLoads() *PrefixLoads {
 	if t.tokens > 0 {
 		p.NSPerToken = decimal(float64(t.timeNS) / float64(t.tokens))
 	}
+	if s := t.ratio.Snapshot(); s.Count > 0 {
+		ratio := func(millionths int64) Decimal { return Decimal(float64(millionths) / fio.Parity) }
+		p.Compared = &Compared{int64(s.Count), int64(t.faster), Decimal(float64(t.faster) / float64(s.Count)),
+			ratio(s.PercentileNS(50)), ratio(s.PercentileNS(99)), ratio(s.MaxNS)}
+	}
 	return p
 }
 
@@ -94,5 +123,8 @@ func (p *PrefixLoads) text(b *bytes.Buffer) {
 	if p.NSPerToken != nil {
 		p.LatNS.text(b, "prefix load")
 		fmt.Fprintf(b, "     loading took %s a token: it pays where computing one takes longer\n", fio.FormatNS(int64(*p.NSPerToken)))
+	}
+	if c := p.Compared; c != nil {
+		fmt.Fprintf(b, "     load time over compute time: P50=%.3g, P99=%.3g, max=%.3g; %d of %d loads were faster than computing\n", c.P50, c.P99, c.Max, c.Faster, c.Loads)
 	}
 }

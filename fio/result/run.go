@@ -26,6 +26,8 @@ type WorkerConfig struct {
 	BlockBytes int64       // the largest block of the job
 	Target     string      // what it drives, in words, as in "raw, io_uring, direct, ext4"
 	Directions []Direction // that it uses; read and write if empty
+	// Requests: the reads are those of requests of an engine, which load whole prefixes.
+	Requests bool
 	// OpenLoop: I/Os have an intended start, and lat_ns runs from it.
 	OpenLoop        bool
 	ContinueOnError bool

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"slices"
+
 	"github.com/spillway-kv/spillway/engine/histogram"
 	"github.com/spillway-kv/spillway/fio"
 	"github.com/spillway-kv/spillway/fio/sweep"
@@ -32,6 +34,32 @@ func (r *Run) Sum(d Direction, fit func(WorkerConfig) bool) Sum {
 		w.mu.Unlock()
 	}
 	return Sum{Lat: all.lat.Snapshot(), Bytes: int64(all.bytes), Outcomes: all.outcomes, lat: &all.lat}
+}
+
+// Reads says whether any worker that fits reads.
+func (r *Run) Reads(fit func(WorkerConfig) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.workers, func(w *Recorder) bool {
+		return (len(w.config.Directions) == 0 || slices.Contains(w.config.Directions, Read)) && fit(w.config)
+	})
+}
+
+// JudgeLoads compares the loads of whole prefixes with computing them, of the workers
+// that fit; of all if fit is nil.
+func (r *Run) JudgeLoads(fit func(WorkerConfig) bool) fio.LoadVerdict {
+	r.mu.Lock()
+	workers := r.workers
+	r.mu.Unlock()
+	var all prefixTally
+	for _, w := range workers {
+		w.mu.Lock()
+		if w.prefix != nil && (fit == nil || fit(w.config)) {
+			all.merge(w.prefix)
+		}
+		w.mu.Unlock()
+	}
+	return fio.JudgeLoads(all.ratio.Snapshot(), all.faster)
 }
 
 // Judge compares P99 with a budget. A read that was late has no latency of its

@@ -45,10 +45,20 @@ func (s *Spillway) text(b *bytes.Buffer) {
 	if s == nil {
 		return
 	}
+	if v := s.Loads; v != nil {
+		fmt.Fprintf(b, "\nVerdict on loads of whole prefixes: %s. %d of %d were faster than computing (%s); %s.\n", v.Verdict, v.Faster, v.Loads, v.ComputeFrom, v.Reason)
+	}
 	if v := s.Verdict; v != nil {
-		fmt.Fprintf(b, "\nVerdict: %s. Budget %s", v.Verdict, fio.FormatNS(v.BudgetNS))
+		word := "Verdict"
+		if s.Loads != nil {
+			word = "Block reads"
+		}
+		fmt.Fprintf(b, "\n%s: %s. Budget %s", word, v.Verdict, fio.FormatNS(v.BudgetNS))
 		if v.BudgetFrom != "" {
 			fmt.Fprintf(b, " (%s)", v.BudgetFrom)
+		}
+		if v.Verdict == NotJudged && v.P99NS != nil {
+			fmt.Fprintf(b, ", P99 of block reads %s", fio.FormatNS(*v.P99NS))
 		}
 		fmt.Fprintf(b, "; %s.\n", v.Reason)
 	}
@@ -71,7 +81,7 @@ func (s *Spillway) sweepText(b *bytes.Buffer) {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(b, "  knee: depth %d; 95 %% of the greatest throughput: depth %d", s.Sweep.Knee, s.Sweep.Saturation)
-		if s.Sweep.BudgetNS > 0 {
+		if s.Sweep.Judged() {
 			fmt.Fprintf(b, "; largest depth under the budget: %d", s.Sweep.DepthUnderBudget)
 		}
 		b.WriteString("\n")

@@ -48,6 +48,9 @@ type Config struct {
 	// Status, if set, is called each StatusInterval, on a goroutine of Run.
 	Status         func()
 	StatusInterval time.Duration
+	// Compute, if set, is how long the GPU computes a prefix of so many tokens; its loads
+	// are compared with that. Workers call it at the same time.
+	Compute func(tokens int) time.Duration
 	// Opened, if set, is told what each job drives, before the first I/O of its
 	// phase.
 	Opened func(j *job.Job, f target.Facts)

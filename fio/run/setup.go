@@ -50,8 +50,12 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 
 // prefixLoad counts the load of one request.
 func (w *worker) prefixLoad(l *load.Load) {
+	computeNS := int64(0)
+	if of := w.k.r.c.Compute; of != nil {
+		computeNS = of(l.LoadedTokens).Nanoseconds()
+	}
 	w.recorder.PrefixLoad(result.PrefixLoad{Blocks: int64(l.Blocks), Loaded: int64(l.Loaded), Tokens: int64(l.LoadedTokens),
-		Bytes: l.LoadedBytes, LatencyNS: l.EndNS - l.StartNS})
+		Bytes: l.LoadedBytes, LatencyNS: l.EndNS - l.StartNS, ComputeNS: computeNS})
 }
 
 func (w *worker) resultConfig() result.WorkerConfig {
@@ -59,7 +63,7 @@ func (w *worker) resultConfig() result.WorkerConfig {
 	c := result.WorkerConfig{Job: j.Name, Group: j.Group, Grouped: j.GroupReporting, Depth: w.depth,
 		BlockBytes: int64(maxBytes(j)), Target: inWords(w.k.target.Facts()),
 		Percentiles: j.Percentiles, Slat: j.SlatPercentiles, Clat: j.ClatPercentiles, Lat: j.LatPercentiles,
-		OpenLoop: OpenLoop(j), ContinueOnError: j.ContinueOnError != 0}
+		OpenLoop: OpenLoop(j), Requests: LoadsPrefixes(j), ContinueOnError: j.ContinueOnError != 0}
 	for _, s := range j.Settings {
 		c.Options = append(c.Options, result.Option{Name: s.Name, Value: s.Value})
 	}
@@ -75,6 +79,12 @@ func (w *worker) resultConfig() result.WorkerConfig {
 // OpenLoop says whether a job's ops have intended starts.
 func OpenLoop(j *job.Job) bool {
 	return j.RateBytes != [2]int64{} || j.RateIOPS != [2]int64{} || j.Trace != "" && j.TraceSpeed > 0 || j.Chat.Sessions > 0 && j.Chat.PerSecond > 0
+}
+
+// LoadsPrefixes says whether a job's reads are loads of whole prefixes, whose tokens are
+// known: those of requests of an engine.
+func LoadsPrefixes(j *job.Job) bool {
+	return j.Trace != "" && j.TraceFormat != "mlperf" || j.Chat.Sessions > 0
 }
 
 // inWords is a target in one line, as in "raw, uring, direct, ext4".

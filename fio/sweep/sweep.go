@@ -27,7 +27,10 @@ type Point struct {
 	LowNS   int64  `json:"p99_low_ns,omitempty"`
 	HighNS  int64  `json:"p99_high_ns,omitempty"`
 	Samples uint64 `json:"samples"`
-	// Verdict is "" without a budget.
+	// LoadsP99 is the P99 of load time over compute time of whole prefixes; 0: there are
+	// none to judge.
+	LoadsP99 float64 `json:"prefix_p99,omitempty"`
+	// Verdict is "" without a budget, and that on whole prefixes where there are such.
 	Verdict string `json:"verdict,omitempty"`
 }
 
@@ -45,6 +48,9 @@ type Sweep struct {
 	// Saturation is the smallest depth with 95 % of the greatest throughput.
 	Saturation int `json:"saturation,omitempty"`
 }
+
+// Judged says whether the points have verdicts.
+func (s *Sweep) Judged() bool { return len(s.Points) > 0 && s.Points[0].Verdict != "" }
 
 const saturated = 0.95
 
