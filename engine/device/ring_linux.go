@@ -75,8 +75,9 @@ type ring struct {
 	batch   []*flight // pushed, not yet taken by the kernel; in order
 	free    []*flight // as many as may still go into the kernel
 	flights []flight
-	busy    bool  // a goroutine is in enterLocked
-	broken  error // io_uring_enter failed for good: everything goes to the workers
+	busy    bool       // a goroutine is in enterLocked
+	left    *sync.Cond // told when it has left, while closing; L is mu
+	broken  error      // io_uring_enter failed for good: everything goes to the workers
 	closing bool
 
 	// The reaper's own.
@@ -97,6 +98,7 @@ func newRing(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *ring {
 // newFlights is the part of a ring that has no reaper.
 func newFlights(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *ring {
 	r := &ring{k: k, host: host, depth: depth, bytesMax: setup.bytesMax, nop: setup.nop, flights: make([]flight, depth)}
+	r.left = sync.NewCond(&r.mu)
 	for i := range r.flights {
 		r.flights[i].user = uint64(i)
 		r.free = append(r.free, &r.flights[i])
@@ -104,13 +106,19 @@ func newFlights(k *iouring.Ring, host ringHost, depth int, setup ringSetup) *rin
 	return r
 }
 
-// close ends the reaper and gives the ring back. No op is in flight any more.
+// close ends the reaper and gives the ring back. No op is in flight any more, but the
+// goroutine that submitted the last one may still be on its way out.
 func (r *ring) close() {
 	r.mu.Lock()
 	r.closing = true
 	r.mu.Unlock()
 	r.wake()
 	r.reaper.Wait()
+	r.mu.Lock()
+	for r.busy {
+		r.left.Wait()
+	}
+	r.mu.Unlock()
 	r.k.Close()
 }
 
@@ -137,7 +145,7 @@ func (r *ring) enterLocked() {
 		return
 	}
 	r.busy = true
-	defer func() { r.busy = false }()
+	defer r.leaveLocked()
 	for round := 0; ; round++ {
 		r.fillLocked()
 		n := len(r.batch)
@@ -157,6 +165,13 @@ func (r *ring) enterLocked() {
 		if errno != syscall.EINTR && taken == 0 && r.refusedLocked(errno) {
 			return
 		}
+	}
+}
+
+// leaveLocked is the end of enterLocked.
+func (r *ring) leaveLocked() {
+	if r.busy = false; r.closing {
+		r.left.Broadcast()
 	}
 }
 

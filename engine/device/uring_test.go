@@ -328,6 +328,34 @@ func TestThreadEnds(t *testing.T) {
 	closeDevice(t, d)
 }
 
+// TestCloseBehindASubmit: a device whose ops have all ended may be closed while the
+// goroutine that submitted them is still in its system call.
+func TestCloseBehindASubmit(t *testing.T) {
+	for range 20 {
+		var slow atomic.Bool
+		calls := iouring.Kernel
+		calls.Enter = func(fd int, submit, wait, flags uint32) (int, syscall.Errno) {
+			n, errno := iouring.Kernel.Enter(fd, submit, wait, flags)
+			if slow.Load() {
+				time.Sleep(2 * time.Millisecond) // the ops have long ended
+			}
+			return n, errno
+		}
+		d := openRing(t, device.Options{QueueDepth: 64}, device.SetUp{Calls: calls})
+		f := ringFile(t, d, 64)
+		slow.Store(true)
+		var ended, returned sync.WaitGroup
+		ops := reads(f, 32, func(*device.Op) { ended.Done() })
+		ended.Add(len(ops))
+		returned.Go(func() { d.Submit(ops) })
+		ended.Wait()
+		checkReads(t, ops)
+		closeFile(t, f)
+		closeDevice(t, d)
+		returned.Wait()
+	}
+}
+
 // TestIdle: with nothing to do, nobody enters the kernel or wakes up.
 func TestIdle(t *testing.T) {
 	d := openRing(t, device.Options{}, device.SetUp{})
