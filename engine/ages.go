@@ -97,11 +97,11 @@ func (s *Store) saveAges(last bool) error {
 		nowNS := time.Since(s.started).Nanoseconds()
 		for ref := table.Ref(from); ref < table.Ref(from+agesChunk); ref++ {
 			rec := s.table.Peek(ref)
-			if rec == nil || rec.State != statePresent {
+			if rec == nil || rec.State() != statePresent {
 				continue
 			}
-			if p := s.namespaces[rec.Namespace-1].policy.Past(evict.Handle(ref)); p.References > 0 {
-				value = appendAge(value, ageOf(p, rec.Position, nowNS))
+			if p := s.namespaces[rec.Namespace()-1].policy.Past(evict.Handle(ref)); p.References > 0 {
+				value = appendAge(value, ageOf(p, rec.Position(), nowNS))
 			}
 		}
 		key := binary.BigEndian.AppendUint32(append([]byte(nil), prefixAges...), uint32(from/agesChunk))

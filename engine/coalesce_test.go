@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/engine/table"
 )
 
 // TestCoalescedReads: readers of one block through frames share one transfer,
@@ -187,6 +188,31 @@ func TestReplacedBlockIsNotJoined(t *testing.T) {
 			t.Error("the old read has other bytes than the old block")
 		}
 		time.Sleep(3 * time.Second)
+		mustClose(t, s)
+	})
+}
+
+// TestTooManyReadsOfOneBlock: what cannot be counted any more is refused at once.
+func TestTooManyReadsOfOneBlock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, sim.Config{})
+		s := r.open(small(engine.Options{}))
+		ns := namespace(t, s, "a", oddBytes)
+		all(t, put(t, ns, engine.PutOptions{}, 0), engine.Stored)
+		s.SetPins(table.PinsMax - 2)
+		items := getItems(oddBytes, false, 0, 0, 0)
+		must(t, ns.Get(items, engine.GetOptions{}))
+		counts := map[engine.Status]int{}
+		for i := range items {
+			counts[items[i].Status]++
+		}
+		if counts[engine.Hit] != 2 || counts[engine.Busy] != 1 {
+			t.Errorf("%v, want 2 hits and 1 busy", counts)
+		}
+		s.SetPins(table.PinsMax)
+		all(t, get(t, ns, 0), engine.Busy)
+		s.SetPins(0)
+		all(t, get(t, ns, 0), engine.Hit)
 		mustClose(t, s)
 	})
 }

@@ -17,7 +17,7 @@ func (s *Store) mismatch(r *readOp, cause error) {
 	s.mu.Lock()
 	rec := s.table.Peek(r.ref)
 	switch {
-	case rec == nil || rec.State != statePresent || rec.Position != r.position:
+	case rec == nil || rec.State() != statePresent || rec.Position() != r.position:
 		s.counters.StaleReads++
 	case s.suspectLocked(r.position):
 		s.counters.LostBlocks++
@@ -26,7 +26,7 @@ func (s *Store) mismatch(r *readOp, cause error) {
 	default:
 		s.counters.TornBlocks++
 		s.log.Warn("a block failed its checksum; it is a miss from now on", "place", r.place, "position", r.position)
-		shared := rec.Shared
+		shared := rec.Shared()
 		s.forgetBlockLocked(r)
 		if shared {
 			break // whoever shared the memory may have changed it under the put
@@ -45,7 +45,7 @@ func (s *Store) mismatch(r *readOp, cause error) {
 func (s *Store) readError(r *readOp, cause error) {
 	s.mu.Lock()
 	s.counters.ReadErrors++
-	if rec := s.table.Peek(r.ref); rec != nil && rec.State == statePresent && rec.Position == r.position {
+	if rec := s.table.Peek(r.ref); rec != nil && rec.State() == statePresent && rec.Position() == r.position {
 		s.forgetBlockLocked(r)
 		s.quarantineLocked(r.place)
 	}

@@ -98,18 +98,18 @@ func (r *directoryRun) entries(from, to uint32) (entries []directoryEntry, err e
 	for slot := from; slot < to; slot++ {
 		if ref := r.g.owner[slot]; isBlock(ref) {
 			rec := s.table.At(ref)
-			if rec.State != statePresent {
+			if rec.State() != statePresent {
 				r.writing = true
 				continue
 			}
-			entries = append(entries, directoryEntry{slot: slot, id: rec.ID, position: rec.Position,
+			entries = append(entries, directoryEntry{slot: slot, id: rec.ID, position: rec.Position(),
 				checksum: rec.Checksum, depth: rec.Depth, importance: rec.Importance})
 			e := &entries[len(entries)-1]
-			if group, key, ok := s.recent.find(rec.Position); ok {
+			if group, key, ok := s.recent.find(rec.Position()); ok {
 				text = append(text, key...)
 				e.group, e.key = group, text[len(text)-len(key):]
 			} else {
-				newest = max(newest, rec.Position)
+				newest = max(newest, rec.Position())
 				unnamed = append(unnamed, e)
 			}
 		}

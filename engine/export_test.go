@@ -128,14 +128,14 @@ func (s *Store) checkSegmentLocked(ns *Namespace, g *segment) error {
 			counted.quarantined++
 		case isBlock(owner):
 			rec := s.table.Peek(owner)
-			if rec == nil || Place(rec.Place) != p || rec.Namespace != ns.number {
+			if rec == nil || Place(rec.Place()) != p || rec.Namespace() != ns.number {
 				return fmt.Errorf("%v is owned by record %d, which is elsewhere", p, owner)
 			}
 			if uint32(slot) < g.emptied {
 				return fmt.Errorf("%v was emptied and holds a block", p)
 			}
 			counted.blocks++
-			if rec.State == stateWriting {
+			if rec.State() == stateWriting {
 				counted.writing++
 			}
 			if rec.Leases > 0 {
@@ -159,7 +159,7 @@ func (s *Store) checkPromisesLocked() error {
 	count := func(l *lease) {
 		held += len(l.blocks)
 		for _, lb := range l.blocks[l.letGo:] {
-			if rec := s.table.Peek(lb.ref); rec != nil && rec.Position == lb.position {
+			if rec := s.table.Peek(lb.ref); rec != nil && rec.Position() == lb.position {
 				promises[lb.ref]++
 			}
 		}
@@ -218,4 +218,14 @@ func (s *Store) FreeAndUsed() (free, used, other, total int) {
 		total += len(g.owner)
 	}
 	return free, used, other, total
+}
+
+// SetPins makes as if so many reads of every present block were in flight.
+func (s *Store) SetPins(pins uint16) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.table.Each(func(_ table.Ref, rec *table.Record) bool {
+		rec.Pins = pins
+		return true
+	})
 }

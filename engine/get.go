@@ -112,7 +112,7 @@ func (b *readBatch) find() {
 	}
 	found := 0
 	for i, ref := range refs {
-		if ref != 0 && s.table.At(ref).State != statePresent {
+		if ref != 0 && s.table.At(ref).State() != statePresent {
 			refs[i] = 0
 		}
 		if refs[i] != 0 {
@@ -127,6 +127,11 @@ func (b *readBatch) find() {
 			b.items[i].Status = Miss
 			continue
 		}
+		if s.table.At(refs[i]).Pins == table.PinsMax {
+			b.items[i].Status = Busy
+			b.pending.Add(-1)
+			continue
+		}
 		if !b.opts.NoTouch {
 			ns.touchLocked(refs[i], s.table.At(refs[i]), ns.usedLocked(refs, i))
 		}
@@ -138,14 +143,14 @@ func (b *readBatch) find() {
 func (b *readBatch) pinLocked(i int, id table.ID, ref table.Ref) {
 	s := b.s
 	rec := s.table.At(ref)
-	place := Place(rec.Place)
+	place := Place(rec.Place())
 	g := s.segments[place.Segment()]
 	rec.Pins++
 	s.calls.Add(1)
-	b.reads = append(b.reads, readOp{batch: b, index: i, ref: ref, place: place, position: rec.Position,
+	b.reads = append(b.reads, readOp{batch: b, index: i, ref: ref, place: place, position: rec.Position(),
 		checksum: rec.Checksum, id: id, file: g.file, offset: g.header.slotOffset(place.Slot())})
 	r := &b.reads[len(b.reads)-1]
-	b.items[i].Version = Version{idBytes(id), rec.Position}
+	b.items[i].Version = Version{idBytes(id), rec.Position()}
 	dst := b.items[i].Dst
 	r.direct = !b.opts.Bounce && s.facts.Aligned(dst)
 }

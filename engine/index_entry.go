@@ -55,6 +55,9 @@ func decodeIndexEntry(key, value []byte) (e indexEntry, err error) {
 	e.importance = value[20]
 	e.group = binary.LittleEndian.Uint32(value[21:])
 	e.key = value[indexFixedValue:]
+	if e.position > table.PositionMax {
+		return e, fmt.Errorf("%w: index entry of position %d", ErrCorrupt, e.position)
+	}
 	return e, nil
 }
 

@@ -1,10 +1,14 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spillway-kv/spillway/engine/table"
+)
 
 // Limits of the layout.
 const (
-	slotsMax           = 1 << 18 // slots per segment: 1 GiB of 4 KiB slots
+	slotsMax           = table.SlotMax + 1 // slots per segment: 1 GiB of 4 KiB slots
 	segmentBytesMin    = 16 << 20
 	segmentBytesMax    = 1 << 30
 	segmentSlotsMin    = 8

@@ -49,7 +49,7 @@ func (h *leaseHeap) Pop() any {
 
 const (
 	// leaseCountMax is the most leases one block can be under.
-	leaseCountMax = 1<<16 - 1
+	leaseCountMax = table.LeasesMax
 	// leasePromisesMax bounds the memory of all leases: 16 bytes a promise.
 	leasePromisesMax = 1 << 21
 )
@@ -66,7 +66,7 @@ func (ns *Namespace) leaseLocked(res *MatchResult, refs []table.Ref, present []b
 			continue
 		}
 		rec := s.table.At(ref)
-		g := s.segments[Place(rec.Place).Segment()]
+		g := s.segments[Place(rec.Place()).Segment()]
 		if g.leaving || rec.Leases == leaseCountMax || rec.Leases == 0 && ns.sums.leased >= most || s.leases.held == leasePromisesMax {
 			continue
 		}
@@ -85,7 +85,7 @@ func (ns *Namespace) leaseLocked(res *MatchResult, refs []table.Ref, present []b
 		if rec.Leases++; rec.Leases == 1 {
 			g.addLeased(1)
 		}
-		l.blocks = append(l.blocks, leasedBlock{ref, rec.Position})
+		l.blocks = append(l.blocks, leasedBlock{ref, rec.Position()})
 		s.leases.held++
 		res.Leased++
 	}
@@ -146,11 +146,11 @@ func (b *leaseBook) letOneGo(s *Store) {
 	lb := l.blocks[l.letGo]
 	l.letGo++
 	rec := s.table.Peek(lb.ref)
-	if rec == nil || rec.Position != lb.position || rec.Leases == 0 {
+	if rec == nil || rec.Position() != lb.position || rec.Leases == 0 {
 		return // evicted by drop, delete or capacity meanwhile
 	}
 	if rec.Leases--; rec.Leases == 0 {
-		s.segments[Place(rec.Place).Segment()].addLeased(-1)
+		s.segments[Place(rec.Place()).Segment()].addLeased(-1)
 		l.ns.unparkLocked(lb.ref, rec)
 	}
 }

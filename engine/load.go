@@ -113,8 +113,11 @@ func (l *loader) add(b *foundBlock) error {
 	}
 	ns := s.namespaces[g.header.namespace-1]
 	rec := s.table.At(ref)
-	rec.Checksum, rec.Position, rec.Place = b.checksum, b.position, uint64(b.place)
-	rec.Namespace, rec.Depth, rec.Importance, rec.State = ns.number, b.depth, b.importance, statePresent
+	rec.Checksum, rec.Depth, rec.Importance = b.checksum, b.depth, b.importance
+	rec.SetPosition(b.position)
+	rec.SetPlace(uint64(b.place))
+	rec.SetNamespace(ns.number)
+	rec.SetState(statePresent)
 	l.ages.note(ref, b.position)
 	g.owner[slot] = ref
 	g.addFree(-1)
@@ -130,7 +133,7 @@ func (l *loader) add(b *foundBlock) error {
 func (l *loader) remove(ref table.Ref) error {
 	s := l.s
 	rec := s.table.At(ref)
-	id, position, place := rec.ID, rec.Position, Place(rec.Place)
+	id, position, place := rec.ID, rec.Position(), Place(rec.Place())
 	g := s.segments[place.Segment()]
 	g.release(place.Slot())
 	if position > g.directory.position {

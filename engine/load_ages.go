@@ -97,7 +97,7 @@ func (l *loader) admitAll() error {
 			if past.References == 0 {
 				past = evict.Past{References: 1}
 			}
-			l.s.namespaces[rec.Namespace-1].policy.Admit(evict.Handle(at.index),
+			l.s.namespaces[rec.Namespace()-1].policy.Admit(evict.Handle(at.index),
 				past.Access(evict.Access{ID: idBytes(rec.ID), Depth: rec.Depth, Importance: rec.Importance}))
 		}
 		return nil

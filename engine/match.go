@@ -61,7 +61,7 @@ func (ns *Namespace) Match(keys []Key, o MatchOptions) (MatchResult, error) {
 		if ns.incarnation == incarnation {
 			s.table.FindBatch(ids, refs)
 			for i, ref := range refs {
-				present[i] = ref != 0 && s.table.At(ref).State == statePresent
+				present[i] = ref != 0 && s.table.At(ref).State() == statePresent
 			}
 			if o.Lease > 0 {
 				ns.leaseLocked(&res, refs, present[:len(refs)], min(o.Lease, s.opts.LeaseMax))
@@ -101,7 +101,7 @@ func (ns *Namespace) Touch(keys []Key) (int, error) {
 		if refs[i] == 0 {
 			continue
 		}
-		if rec := s.table.At(refs[i]); rec.State == statePresent {
+		if rec := s.table.At(refs[i]); rec.State() == statePresent {
 			ns.touchLocked(refs[i], rec, ns.usedLocked(refs, i))
 			touched++
 		}
@@ -111,7 +111,7 @@ func (ns *Namespace) Touch(keys []Key) (int, error) {
 
 func (ns *Namespace) touchLocked(ref table.Ref, rec *table.Record, a evict.Access) {
 	ns.policy.Touch(evict.Handle(ref), a)
-	if g := ns.s.segments[Place(rec.Place).Segment()]; g != nil {
+	if g := ns.s.segments[Place(rec.Place()).Segment()]; g != nil {
 		g.lastUse = ns.s.useLocked()
 	}
 }
@@ -164,8 +164,8 @@ func (ns *Namespace) deleteLocked(ids []table.ID, refs []table.Ref) (deleted int
 			rec := s.table.Peek(ref)
 			switch {
 			case rec == nil || rec.ID != ids[i]:
-			case rec.State == stateWriting: // its put, perhaps answered Late, comes to nothing
-				rec.Doomed = true
+			case rec.State() == stateWriting: // its put, perhaps answered Late, comes to nothing
+				rec.SetDoomed(true)
 			default:
 				ns.policy.Forget(evict.Handle(ref))
 				ns.dropBlockLocked(ref)

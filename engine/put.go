@@ -200,14 +200,14 @@ func (b *putBatch) claimLocked(i, chunked int, budget *int) (w *writeOp, answere
 	access := b.accessLocked(i)
 	if ref := s.table.Find(b.ids[i]); ref != 0 {
 		rec := s.table.At(ref)
-		if rec.State == stateWriting {
+		if rec.State() == stateWriting {
 			return nil, false
 		}
 		access.Depth, access.Importance = rec.Depth, rec.Importance
 		ns.touchLocked(ref, rec, access)
 		it.Status = Present
-		if rec.Position > s.synced {
-			b.newest = max(b.newest, rec.Position)
+		if rec.Position() > s.synced {
+			b.newest = max(b.newest, rec.Position())
 		}
 		return nil, true
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/spillway-kv/spillway/engine/planted"
+	"github.com/spillway-kv/spillway/engine/table"
 	"github.com/spillway-kv/spillway/wal"
 )
 
@@ -226,6 +227,9 @@ func (s *Store) replayLog(applied uint64, deletionsNoted bool) (last uint64, err
 	lost := deletion > max(applied, uint64(found.Last)) // the log's end, with a deletion
 	if !deletionsNoted && found.Tail != wal.TailClean { // what the end held, nobody can tell
 		lost, deletion = true, last+1
+	}
+	if last >= table.PositionMax {
+		return 0, fmt.Errorf("%w: position %d, the last one there can be is %d", ErrCorrupt, last, uint64(table.PositionMax))
 	}
 	if len(found.Gaps) > 0 || lost {
 		err := b.Commit(pebble.NoSync)

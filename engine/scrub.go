@@ -97,7 +97,7 @@ func (s *Store) scrubNext(number, slot uint32, memory *[scrubBatch][]byte) (b *r
 	ns := s.namespaces[g.header.namespace-1]
 	var refs []table.Ref
 	for ; slot < g.header.slots && len(refs) < scrubBatch; slot++ {
-		if ref := g.owner[slot]; isBlock(ref) && s.table.At(ref).State == statePresent {
+		if ref := g.owner[slot]; isBlock(ref) && s.table.At(ref).State() == statePresent {
 			refs = append(refs, ref)
 		}
 	}

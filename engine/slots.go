@@ -79,10 +79,10 @@ func (ns *Namespace) claimLocked(id table.ID, a evict.Access, budget *int) table
 		return 0
 	}
 	rec := s.table.At(ref)
-	rec.Place = uint64(MakePlace(g.header.number, slot))
-	rec.Namespace = ns.number
+	rec.SetPlace(uint64(MakePlace(g.header.number, slot)))
+	rec.SetNamespace(ns.number)
 	rec.Depth = a.Depth
-	rec.State = stateWriting
+	rec.SetState(stateWriting)
 	rec.Importance = a.Importance
 	g.owner[slot] = ref
 	g.lastUse = s.useLocked()
@@ -136,9 +136,9 @@ func (ns *Namespace) evictOneLocked(budget *int) bool {
 		*budget--
 		ref := table.Ref(h)
 		rec := s.table.At(ref)
-		held := rec.State == stateWriting || rec.Leases > 0
-		if held && !s.segments[Place(rec.Place).Segment()].leaving {
-			rec.Parked = true
+		held := rec.State() == stateWriting || rec.Leases > 0
+		if held && !s.segments[Place(rec.Place()).Segment()].leaving {
+			rec.SetParked(true)
 			a := ns.accessLocked(rec)
 			a.Importance, a.Moved = math.MaxUint8, true
 			ns.policy.Touch(h, a)
@@ -154,7 +154,7 @@ func (ns *Namespace) evictOneLocked(budget *int) bool {
 
 // evictLocked takes a block out for want of room, or, in a drop, for good.
 func (ns *Namespace) evictLocked(ref table.Ref) {
-	if ns.dropping || ns.s.table.At(ref).State != statePresent {
+	if ns.dropping || ns.s.table.At(ref).State() != statePresent {
 		ns.policy.Forget(evict.Handle(ref))
 	} else {
 		ns.policy.Evicted(evict.Handle(ref), idBytes(ns.s.table.At(ref).ID))
@@ -166,8 +166,8 @@ func (ns *Namespace) evictLocked(ref table.Ref) {
 // unparkLocked gives a block its place in the eviction order back: as the youngest
 // of its importance.
 func (ns *Namespace) unparkLocked(ref table.Ref, rec *table.Record) {
-	if rec.Parked {
-		rec.Parked = false
+	if rec.Parked() {
+		rec.SetParked(false)
 		a := ns.accessLocked(rec)
 		a.Moved = true
 		ns.policy.Touch(evict.Handle(ref), a)
@@ -180,13 +180,13 @@ func (ns *Namespace) unparkLocked(ref table.Ref, rec *table.Record) {
 func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 	s := ns.s
 	rec := s.table.At(ref)
-	place, position := Place(rec.Place), rec.Position
+	place, position := Place(rec.Place()), rec.Position()
 	g := s.segments[place.Segment()]
 	g.addBlocks(-1)
 	if rec.Leases > 0 {
 		g.addLeased(-1)
 	}
-	if rec.State == stateWriting {
+	if rec.State() == stateWriting {
 		g.writing--
 	}
 	pins := rec.Pins
@@ -217,7 +217,7 @@ func (ns *Namespace) dropBlockLocked(ref table.Ref) {
 // unpinLocked ends one read of a slot. ref, place and position are those
 // captured when the read was pinned.
 func (s *Store) unpinLocked(ref table.Ref, place Place, position uint64) {
-	if rec := s.table.Peek(ref); rec != nil && rec.State == statePresent && rec.Position == position && Place(rec.Place) == place {
+	if rec := s.table.Peek(ref); rec != nil && rec.State() == statePresent && rec.Position() == position && Place(rec.Place()) == place {
 		rec.Pins--
 		return
 	}

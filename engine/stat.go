@@ -111,7 +111,7 @@ func (ns *Namespace) presentOf(chunk []indexEntry) (entries []Entry) {
 			continue
 		}
 		rec := s.table.At(ref)
-		if rec.State != statePresent || rec.Position != e.position {
+		if rec.State() != statePresent || rec.Position() != e.position {
 			continue
 		}
 		var idle time.Duration

@@ -24,7 +24,7 @@ const (
 	storeVersion     = 1
 	storeHeaderBytes = 20
 	storeBytesMax    = 64 << 20
-	namespacesMax    = 4096
+	namespacesMax    = 4096 // at most table.NamespaceMax
 )
 
 // storeFile is the decoded body.

@@ -92,7 +92,7 @@ func (b *putBatch) suspectsFrom(from int) (read *suspectRead, next int) {
 		if ref == 0 {
 			continue
 		}
-		if rec := s.table.At(ref); rec.State == statePresent && s.suspectLocked(rec.Position) && !s.proven[rec.Position] {
+		if rec := s.table.At(ref); rec.State() == statePresent && s.suspectLocked(rec.Position()) && !s.proven[rec.Position()] {
 			refs = append(refs, ref)
 			read.of = append(read.of, from)
 		}
@@ -130,7 +130,7 @@ func (b *putBatch) settleSuspects(read *suspectRead) {
 		case Late:
 			unproven[item] = Late
 		default:
-			if rec := s.table.Peek(r.ref); rec != nil && rec.State == statePresent && rec.Position == r.position && s.monitor.sick == nil {
+			if rec := s.table.Peek(r.ref); rec != nil && rec.State() == statePresent && rec.Position() == r.position && s.monitor.sick == nil {
 				unproven[item] = Busy
 			}
 		}

@@ -45,8 +45,8 @@ func (ns *Namespace) versionsOf(ids []table.ID, refs []table.Ref, versions []Ver
 		if ref == 0 {
 			continue
 		}
-		if rec := s.table.At(ref); rec.State == statePresent {
-			versions[i] = Version{idBytes(ids[i]), rec.Position}
+		if rec := s.table.At(ref); rec.State() == statePresent {
+			versions[i] = Version{idBytes(ids[i]), rec.Position()}
 		}
 	}
 }

@@ -42,7 +42,7 @@ type writeOp struct {
 // prepareLocked fills in what is known once the slot is claimed.
 func (w *writeOp) prepareLocked(incarnation uint32, it *PutItem) {
 	s := w.s
-	w.place = Place(s.table.At(w.ref).Place)
+	w.place = Place(s.table.At(w.ref).Place())
 	w.segment = s.segments[w.place.Segment()]
 	if w.bufs = it.Src; w.frame == nil {
 		// A copy: after Late the list is the caller's again, only the memory is not.
@@ -150,7 +150,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 		}
 		return 0, fmt.Errorf("write %v: %w", w.place, w.op.Err)
 	}
-	if rec.Doomed {
+	if rec.Doomed() {
 		w.unclaimLocked()
 		return 0, fmt.Errorf("%w: deleted while it was written", ErrGone)
 	}
@@ -161,10 +161,10 @@ func (w *writeOp) publishLocked() (uint64, error) {
 		}
 		return 0, err
 	}
-	rec.Position = position
+	rec.SetPosition(position)
 	rec.Checksum = w.record.checksum
-	rec.State = statePresent
-	rec.Shared = w.shared
+	rec.SetState(statePresent)
+	rec.SetShared(w.shared)
 	w.segment.writing--
 	w.ns.unparkLocked(w.ref, rec)
 	w.segment.dirty = true
@@ -179,7 +179,7 @@ func (w *writeOp) publishLocked() (uint64, error) {
 // claimedLocked is the record of the claim, nil if its segment went meanwhile.
 func (w *writeOp) claimedLocked() *table.Record {
 	rec := w.s.table.Peek(w.ref)
-	if rec == nil || rec.State != stateWriting || rec.ID != w.id || Place(rec.Place) != w.place {
+	if rec == nil || rec.State() != stateWriting || rec.ID != w.id || Place(rec.Place()) != w.place {
 		return nil
 	}
 	return rec

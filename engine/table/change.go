@@ -13,7 +13,7 @@ func (t *Table) Reserve(blocks int) {
 	t.reserved = max(t.reserved, blocks)
 	t.buckets.reserve(blocks)
 	for ref := 0; ref <= blocks; ref += pageBytes / recordBytes {
-		t.records[ref].link = 0 // a write, where a read would be given a page of zeros
+		t.records[ref].Depth = 0 // a write, where a read would be given a page of zeros
 	}
 	for i := 0; i < t.buckets.count; i += pageBytes / bucketBytes {
 		t.buckets.all[i] = 0
@@ -42,7 +42,7 @@ func (t *Table) Insert(id ID) (Ref, error) {
 		}
 	}
 	ref := t.takeRecord()
-	t.records[ref] = Record{ID: id, link: linkLive}
+	t.records[ref] = Record{ID: id, flags: flagLive}
 	b.all[place] = pack(tag, ref)
 	p.entries++
 	t.live++
@@ -63,7 +63,7 @@ func (t *Table) Remove(ref Ref) {
 	}
 	t.closeGap(place)
 	b.partitionOf(r.ID.Lo).entries--
-	*r = Record{link: t.free}
+	*r = freeRecord(t.free)
 	t.free = uint32(ref)
 	t.live--
 }
@@ -89,7 +89,7 @@ func (t *Table) closeGap(hole uint64) {
 func (t *Table) takeRecord() Ref {
 	if t.free != 0 {
 		ref := Ref(t.free)
-		t.free = t.records[ref].link
+		t.free = t.records[ref].nextFree()
 		return ref
 	}
 	t.used++

@@ -36,34 +36,9 @@ type ID struct{ Hi, Lo uint64 }
 // after Remove, the last one removed first.
 type Ref uint32
 
-// Record is what the store knows about one block: 64 bytes, one cache line.
-// The table owns ID and what is unexported; the rest is the caller's, and zero
-// after Insert. Set single fields only: a whole Record assigned over one in the
-// table wipes the table's mark, and the next At panics.
-type Record struct {
-	ID         ID
-	Checksum   uint64 // XXH3-64 of the payload, seeded with the ID
-	Position   uint64 // log position that owns the slot
-	Place      uint64 // packed place of the slot
-	Namespace  uint32
-	Depth      uint32 // position in the chain, root = 0
-	Pins       uint32 // transfers in flight
-	Leases     uint16
-	State      uint8
-	Importance uint8 // outranks age when room is needed
-	Parked     bool  // the caller's: out of its place in the eviction order
-	Doomed     bool  // the caller's: goes as soon as it can
-	Shared     bool  // the caller's: put from memory that others could write
-	_          uint8
-	link       uint32 // linkLive, or the next record of the free list
-}
-
 const (
-	recordBytes = 64
-	pageBytes   = 4096
+	pageBytes = 4096
 
-	// linkLive marks a record in use; no Ref has this value.
-	linkLive = math.MaxUint32
 	// MaxBlocksMax is the largest maxBlocks.
 	MaxBlocksMax = math.MaxUint32 - 1
 )
@@ -128,7 +103,7 @@ func (t *Table) Len() int { return t.live }
 // At returns the record of a block in the table. It panics if ref names none.
 // The pointer stays valid until the block is removed or the table freed.
 func (t *Table) At(ref Ref) *Record {
-	if ref == 0 || int(ref) > t.used || t.records[ref].link != linkLive {
+	if ref == 0 || int(ref) > t.used || !t.records[ref].live() {
 		panic(fmt.Sprintf("table: record %d is not in use", ref))
 	}
 	return &t.records[ref]
@@ -139,7 +114,7 @@ func (t *Table) At(ref Ref) *Record {
 // meanwhile is visited is open, one removed before its turn is not.
 func (t *Table) Each(f func(Ref, *Record) bool) {
 	for ref := 1; ref <= t.used; ref++ {
-		if r := &t.records[ref]; r.link == linkLive && !f(Ref(ref), r) {
+		if r := &t.records[ref]; r.live() && !f(Ref(ref), r) {
 			return
 		}
 	}
