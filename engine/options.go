@@ -86,7 +86,7 @@ const (
 	defaultFrameBytes  = 64 << 20
 	defaultQueueOps    = 4096
 	defaultLeaseShare  = 0.25
-	indexBytesPerBlock = 116 // table, eviction order and ghosts, at the worst load
+	indexBytesPerBlock = 96 // table 48 and 20 at the worst load, eviction order 20, ghosts 8
 )
 
 func (o *Options) setDefaults() {

@@ -74,11 +74,9 @@ func (t *Table) Remove(ref Ref) {
 // around the end of the partition.
 func (t *Table) closeGap(hole uint64) {
 	b := &t.buckets
-	mask := uint64(b.partitionOf(hole).buckets() - 1)
 	for place := b.next(hole); b.all[place] != 0; place = b.next(place) {
 		home := b.home(t.records[refOf(b.all[place])].ID.Lo)
-		at := b.indexOf(place)
-		if (at-b.indexOf(home))&mask >= (at-b.indexOf(hole))&mask {
+		if b.distance(home, place) >= b.distance(hole, place) {
 			b.all[hole] = b.all[place]
 			hole = place
 		}

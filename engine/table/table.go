@@ -7,8 +7,8 @@
 // tag (32 bits of the ID), the lower half the record's number, 0 in an empty
 // bucket. A removal shifts the followers back, so that no tombstones pile up.
 //
-// The bucket array is cut into partitions, each a small hash table that doubles
-// on its own when it is three quarters full. One array that doubles as a whole
+// The bucket array is cut into partitions, each a small hash table that grows by half
+// or a third, on its own, when it is three quarters full. One array that grows as a whole
 // would stop the store for a quarter of a second at 4 million blocks; a
 // partition takes well under a millisecond.
 //

@@ -43,8 +43,13 @@ func TestInsertStopsAtMaxBlocks(t *testing.T) {
 	}
 }
 
-// inPartition is a Lo whose home is bucket i of a partition.
+// inPartition is a Lo whose home is bucket i of a partition of rowsMax rows.
 func inPartition(i, part, partitions uint64) uint64 {
+	return placeIn(i/rowBuckets*(1<<16/rowsMax)*rowBuckets+i%rowBuckets, part, partitions)
+}
+
+// placeIn is bucket i of a partition.
+func placeIn(i, part, partitions uint64) uint64 {
 	return (i/rowBuckets*partitions+part)*rowBuckets + i%rowBuckets
 }
 
@@ -174,10 +179,11 @@ func (m *machine) insert(t *rapid.T, id ID) {
 		t.Fatalf("record %d of %v given to %v", ref, other.ID, id)
 	}
 	r := m.tab.At(ref)
-	if *r != (Record{ID: id, link: linkLive}) {
+	if *r != (Record{ID: id, flags: flagLive}) {
 		t.Fatalf("record not fresh: %+v", *r)
 	}
-	r.Place, r.Depth, r.Importance = id.Lo*3, uint32(ref)*5, uint8(ref)
+	r.SetPlace(id.Lo>>32<<32 | id.Lo&SlotMax)
+	r.Depth, r.Importance = uint32(ref)*5, uint8(ref)
 	m.model[id], m.records[ref] = ref, *r
 }
 
@@ -198,7 +204,7 @@ func (m *machine) remove(t *rapid.T, id ID) {
 	m.tab.Remove(ref)
 	delete(m.model, id)
 	delete(m.records, ref)
-	if m.tab.records[ref] != (Record{link: m.tab.records[ref].link}) {
+	if m.tab.records[ref] != freeRecord(m.tab.records[ref].nextFree()) {
 		t.Fatalf("removed record %d is not zero: %+v", ref, m.tab.records[ref])
 	}
 }
@@ -260,7 +266,7 @@ func TestAgainstMap(t *testing.T) {
 			"removeSome": func(t *rapid.T) {
 				share := rapid.Uint64Range(2, 4).Draw(t, "share")
 				for ref, r := range m.tab.records[:m.tab.used+1] {
-					if r.link == linkLive && uint64(ref)%share != 0 {
+					if r.live() && uint64(ref)%share != 0 {
 						m.remove(t, r.ID)
 					}
 				}
@@ -321,7 +327,7 @@ func checkShape(t fataler, tab *Table) {
 		t.Fatalf("%d entries, Len %d; %d buckets, want %d", entries, tab.live, tab.buckets.count, buckets)
 	}
 	free := 0
-	for ref := tab.free; ref != 0; ref = tab.records[ref].link {
+	for ref := tab.free; ref != 0; ref = tab.records[ref].nextFree() {
 		if free++; free > tab.used {
 			t.Fatalf("free list runs in a circle")
 		}
@@ -335,7 +341,7 @@ func checkPartition(t fataler, tab *Table, part uint64) (entries int) {
 	t.Helper()
 	b, p := &tab.buckets, tab.buckets.partitions[part]
 	for i := range uint64(p.buckets()) {
-		place := inPartition(i, part, uint64(len(b.partitions)))
+		place := placeIn(i, part, uint64(len(b.partitions)))
 		if b.indexOf(place) != i || b.indexOf(b.next(place)) != (i+1)%uint64(p.buckets()) ||
 			b.partitionOf(place) != &b.partitions[part] || b.partitionOf(b.next(place)) != &b.partitions[part] {
 			t.Fatalf("bucket %d/%d: wrong index, neighbour or partition", part, i)
@@ -346,7 +352,7 @@ func checkPartition(t fataler, tab *Table, part uint64) (entries int) {
 		}
 		entries++
 		r := tab.records[refOf(bucket)]
-		if r.link != linkLive || bucket != pack(tagOf(r.ID), refOf(bucket)) {
+		if !r.live() || bucket != pack(tagOf(r.ID), refOf(bucket)) {
 			t.Fatalf("bucket %d/%d = %#x does not fit its record %+v", part, i, bucket, r)
 		}
 		for at, steps := b.home(r.ID.Lo), 0; at != place; at, steps = b.next(at), steps+1 {
