@@ -29,12 +29,13 @@ const (
 	// PositionMax is the highest log position that a record can hold. No drive lives
 	// to see it: so many puts of the smallest block are 1 EiB.
 	PositionMax = 1<<48 - 1
-	// PinsMax and LeasesMax are the most that a record can count.
-	PinsMax   = math.MaxUint16
+	// PinsMax is the most transfers in flight that a record can count.
+	PinsMax = math.MaxUint16
+	// LeasesMax is the most leases that a record can count.
 	LeasesMax = math.MaxUint16
-	// SlotMax and NamespaceMax are the highest numbers of a slot in its segment and of
-	// a namespace.
-	SlotMax      = 1<<slotBits - 1
+	// SlotMax is the highest number of a slot in its segment.
+	SlotMax = 1<<slotBits - 1
+	// NamespaceMax is the highest number of a namespace.
 	NamespaceMax = 1<<(32-slotBits) - 1
 
 	slotBits = 18

@@ -45,7 +45,7 @@ type Store struct {
 	Rings         int      `toml:"rings"`          // io_urings, 1 to 16; more than 1 only where one core cannot verify what the drive delivers
 	QueueDepth    int      `toml:"queue_depth"`    // transfers that the drive runs at once
 	ScrubRate     Size     `toml:"scrub_rate"`     // bytes a second at which all blocks are read and proven, over and over; 0: never
-	IndexMemory   Size     `toml:"index_memory"`   // most memory for the index, about 120 bytes a block
+	IndexMemory   Size     `toml:"index_memory"`   // most memory for the index, about 100 bytes a block
 	FrameMemory   Size     `toml:"frame_memory"`   // private memory for transfers that cannot go straight; at least two blocks
 	SyncInterval  Duration `toml:"sync_interval"`  // longest time that a put which is not durable stays unsynced
 	LeaseMax      Duration `toml:"lease_max"`      // longest lease
