@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ const DefaultPath = "/run/spillway/spillway.sock"
 
 // Options configure a Client. Zero values mean the defaults named here.
 type Options struct {
-	Path  string // of the socket; DefaultPath
+	Path  string // of the socket; the environment's SPILLWAY_SOCKET, else DefaultPath
 	Token string // that the daemon wants to see
 	Name  string // what the daemon's operator sees; the program's name
 	// ConnectTime bounds one attempt to connect, the handshake included. Default 5 s
@@ -55,7 +56,7 @@ const retryMin = 10 * time.Millisecond
 // New makes a client and lets it connect in the background.
 func New(o Options) *Client {
 	if o.Path == "" {
-		o.Path = DefaultPath
+		o.Path = cmp.Or(os.Getenv("SPILLWAY_SOCKET"), DefaultPath)
 	}
 	if o.Name == "" && len(os.Args) > 0 {
 		o.Name = os.Args[0]

@@ -76,7 +76,10 @@ func budgetFailure(err error) error {
 	remedy := ""
 	var unknown *model.UnknownError
 	if errors.As(err, &unknown) {
-		remedy = "spillway budget --list=models and --list=gpus show those that are known; --model-config takes any other model"
+		remedy = "spillway budget --list=models shows those that are known; --model-config takes any other"
+		if usage.Option == "gpu" {
+			remedy = "spillway budget --list=gpus shows those that are known; for another one measure the time of a token and give --budget"
+		}
 	}
 	return &failure{code: exitUsage, message: err.Error(), remedy: remedy, cause: err}
 }

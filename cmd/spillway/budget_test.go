@@ -48,6 +48,8 @@ func TestBudgetFailures(t *testing.T) {
 		{"budget --model Llama-3.1-8 --gpu H100", exitUsage, "near are Llama-3.1-8B"},
 		{"budget --model Llama-3.1-8B --gpu H10", exitUsage, "--list=gpus"},
 		{"budget --budget 12", exitUsage, "write it like 30ms"},
+		{"budget --model Llama-3.1-8B --gpu H10", exitUsage, "give --budget"},
+		{"budget --list", exitUsage, "--list: needs a value"},
 		{"budget --list cars", exitUsage, "must be one of"},
 		{"budget --budget 12ms --drive fast", exitUsage, "is not a size"},
 		{"budget --model Llama-3.1-8B --gpu H100 --save /dev/null/x", exitError, "was not measured"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -145,6 +146,9 @@ func isSize(v *kong.Value) bool {
 	return false
 }
 
+// missingValue is how the parser says that the command line ended where a value had to be.
+var missingValue = regexp.MustCompile(`expected .* value but got "EOL" \(<EOL>\)`)
+
 // usageError says which command's help to read.
 func usageError(parsed *kong.Context, err error) error {
 	path := "spillway"
@@ -155,5 +159,5 @@ func usageError(parsed *kong.Context, err error) error {
 	if parsed != nil && parsed.Selected() != nil {
 		path = parsed.Selected().FullPath()
 	}
-	return &failure{code: exitUsage, message: err.Error(), remedy: "see " + path + " --help", cause: err}
+	return &failure{code: exitUsage, message: missingValue.ReplaceAllString(err.Error(), "needs a value"), remedy: "see " + path + " --help", cause: err}
 }

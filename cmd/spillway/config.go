@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
+	"github.com/spillway-kv/spillway/units"
 )
 
 type configCmd struct {
@@ -19,14 +22,14 @@ type configCheckCmd struct {
 }
 
 func (c *configCheckCmd) run(_ context.Context, st *state) error {
-	f, err := config.Load(c.File)
+	f, err := loadConfig(c.File)
 	if err != nil {
 		return err
 	}
 	if err := f.Check(); err != nil {
 		return inFile(c.File, err)
 	}
-	if _, err = fmt.Fprintf(st.stdout, "%s: ok, %d stores, %d namespaces\n", c.File, len(f.Stores), len(f.Namespaces)); err != nil {
+	if _, err = fmt.Fprintf(st.stdout, "%s: ok, %s, %s\n", c.File, units.Count(int64(len(f.Stores)), "store"), units.Count(int64(len(f.Namespaces)), "namespace")); err != nil {
 		return err
 	}
 	for _, line := range f.Explain() {
@@ -35,6 +38,15 @@ func (c *configCheckCmd) run(_ context.Context, st *state) error {
 		}
 	}
 	return nil
+}
+
+// loadConfig reads a configuration; that there is none has a remedy of its own.
+func loadConfig(path string) (*config.File, error) {
+	f, err := config.Load(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &failure{code: exitError, message: err.Error(), remedy: "check the path; spillway config show prints the defaults to begin with", cause: err}
+	}
+	return f, err
 }
 
 // inFile names the file that a check of the whole is about.
@@ -61,7 +73,7 @@ func (*configShowCmd) reports() []any { return []any{configReport{}} }
 func (c *configShowCmd) run(_ context.Context, st *state) error {
 	f, err := config.Parse("", nil)
 	if c.File != "" {
-		f, err = config.Load(c.File)
+		f, err = loadConfig(c.File)
 	} else if err == nil {
 		f.Stores = []config.Store{config.NewStore("")} // so that its defaults show
 	}

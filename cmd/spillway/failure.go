@@ -75,7 +75,7 @@ var remedies = []struct {
 	{errDiskQuota, exitError, "raise the user's disk quota, or give a smaller --capacity"},
 	{fs.ErrPermission, exitError, "run as a user who may write there, or give another directory"},
 	{errors.ErrUnsupported, exitError, "the flags that allow it are --buffered-io and --any-filesystem"},
-	{fs.ErrNotExist, exitError, "check the path; for a new store, the directory above it must be there"},
+	{fs.ErrNotExist, exitError, "check the path"},
 	{replay.ErrInterrupted, exitError, "the results cover what was done so far"},
 }
 
@@ -96,6 +96,10 @@ func explain(err error) *failure {
 	var socket *node.SocketError
 	if errors.As(err, &socket) {
 		return &failure{code: exitError, message: err.Error(), remedy: socket.Remedy, cause: err}
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) && path.Op == "mkdir" && errors.Is(err, fs.ErrNotExist) {
+		return &failure{code: exitError, message: err.Error(), remedy: "check the path; the directory above a new store must be there", cause: err}
 	}
 	for _, r := range remedies {
 		if errors.Is(err, r.cause) {

@@ -22,6 +22,7 @@ func (f *fioRun) sweep(ctx context.Context, depths []int, last []job.Job, runJob
 		for i := range jobs {
 			j := &jobs[i]
 			j.IODepth, j.Group, j.WaitFor = depth, group, -1
+			j.FileStem = j.Name // all depths read the same files
 			j.Name = fmt.Sprintf("%s iodepth=%d", j.Name, depth)
 			all += depth * j.NumJobs
 		}

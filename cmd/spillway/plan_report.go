@@ -137,7 +137,7 @@ func (r *planReport) print(w io.Writer) error {
 }
 
 func (r *planReport) headline() string {
-	return fmt.Sprintf("%d requests in %v, %d block references, %d unique blocks: at most %.1f %% hits", r.Requests,
+	return fmt.Sprintf("%s in %v, %d block references, %d unique blocks: at most %.1f %% hits", units.Count(int64(r.Requests), "request"),
 		(time.Duration(r.SpanMS) * time.Millisecond).Round(time.Second), r.References, r.Unique, 100*r.Ceiling)
 }
 
@@ -157,7 +157,7 @@ func (r *planReport) hits() [][]string {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		cells := []string{r.policy(row), row.Capacity, strconv.Itoa(row.CapacityBlocks), percent(row.PrefixHitRatio), percent(row.HitRatio),
-			fmt.Sprintf("%.1f", 100*row.WritesPerRef), fmt.Sprintf("%.2f", row.WritesPerHit)}
+			fmt.Sprintf("%.1f", 100*row.WritesPerRef), ifHits(row, fmt.Sprintf("%.2f", row.WritesPerHit))}
 		if row.Restart != nil {
 			cells = append(cells, percent(float64(row.Restart.PrefixHitsRestarted)/float64(max(row.Restart.PrefixHits, 1))))
 		}
@@ -166,12 +166,20 @@ func (r *planReport) hits() [][]string {
 	return rows
 }
 
+// ifHits shows what is counted for each hit; without a hit there is nothing to show.
+func ifHits(row *planRow, text string) string {
+	if row.HitRatio == 0 {
+		return "-"
+	}
+	return text
+}
+
 func (r *planReport) drives() [][]string {
 	rows := [][]string{{"POLICY", "CAPACITY", "BYTES", "WRITES/S", "READS/S", "WRITTEN/HIT", "DRIVES", "FOR ENDURANCE", "DWPD", "TBW"}}
 	for i := range r.Rows {
 		row, n := &r.Rows[i], r.Rows[i].Needs
 		rows = append(rows, []string{r.policy(row), row.Capacity, units.Bytes(n.CapacityBytes), units.Bytes(int64(n.WriteBytesPerSecond)),
-			units.Bytes(int64(n.ReadBytesPerSecond)), units.Bytes(int64(n.WrittenPerHit)), strconv.Itoa(n.DrivesByCapacity), strconv.Itoa(n.DrivesByEndurance),
+			units.Bytes(int64(n.ReadBytesPerSecond)), ifHits(row, units.Bytes(int64(n.WrittenPerHit))), strconv.Itoa(n.DrivesByCapacity), strconv.Itoa(n.DrivesByEndurance),
 			fmt.Sprintf("%.1f", n.DWPD), fmt.Sprintf("%.0f", n.TBW)})
 	}
 	return rows

@@ -32,7 +32,7 @@ func (*serveCmd) Help() string {
 func (c *serveCmd) load() (*config.File, error) {
 	f, err := config.Parse("", nil)
 	if c.Config != "" {
-		f, err = config.Load(c.Config)
+		f, err = loadConfig(c.Config)
 	}
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func TestServeRefused(t *testing.T) {
 	p := process{t: t}
 	p.run("serve").want(t, exitUsage, "", "no store")
 	p.run("serve", "--config", bad).want(t, exitUsage, "", bad+":1: unknown key sockets")
-	p.run("serve", "--config", bad+".none").want(t, exitError, "", "no such file")
+	p.run("serve", "--config", bad+".none").want(t, exitError, "", "no such file or directory; check the path; spillway config show")
 	p.run("serve", "--dir", dir, "--admin", "0.0.0.0:0").want(t, exitUsage, "", "admin.allow_remote")
 	p.run("serve", "--dir", dir, "--log-level", "loud").want(t, exitUsage, "", "log.level")
 	p.run("serve", "--dir", dir, "--socket", filepath.Join(dir, "no", "folder")).want(t, exitError, "", "make the folder")
@@ -73,7 +73,9 @@ func TestServeRefused(t *testing.T) {
 	p.run("config", "check", bad).want(t, exitUsage, "", "unknown key sockets")
 	p.run("config", "check", write(t, "few.toml", "[log]\nlevel = \"info\"\n")).want(t, exitUsage, "", "few.toml: no store")
 	good := write(t, "good.toml", "[[store]]\ndir = \"/kv\"\n[socket]\ntoken = \"s3cret\"\n")
-	p.run("config", "check", good).want(t, exitPass, "ok, 1 stores", "")
+	p.run("config", "check", good).want(t, exitPass, "ok, 1 store, 0 namespaces", "")
+	huge := write(t, "huge.toml", "[[store]]\ndir = \"/kv\"\n[memory]\ndram_bytes = \"1023TiB\"\n")
+	p.run("config", "check", huge).want(t, exitPass, "the daemon would not start here", "")
 	shown := p.run("config", "show", good).want(t, exitPass, "queue_depth = 32", "")
 	v := p.run("config", "show", "--json", good).want(t, exitPass, "(hidden)", "").object(t, "config")
 	if s := v["config"].(map[string]any)["socket"].(map[string]any); s["mode"] != "0660" || strings.Contains(shown.stdout, "s3cret") {
@@ -102,6 +104,11 @@ func TestTopTable(t *testing.T) {
 	for _, say := range []string{"requests 200/s", "10/s", "0/s", "4/s", "STORING NOTHING", "/gone", "not open", "budget 30ms", "pass", "and 5 more", "0123456789ab "} {
 		if text := show(before); !strings.Contains(text, say) {
 			t.Errorf("no %q in\n%s", say, text)
+		}
+	}
+	for _, say := range []string{"P50 -", "P99 -"} {
+		if text := show(nil); !strings.Contains(text, say) {
+			t.Errorf("no %q of no reads in\n%s", say, text)
 		}
 	}
 	before.Instance = "b"

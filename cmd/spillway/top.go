@@ -18,7 +18,7 @@ type topCmd struct {
 	jsonFlag
 	Once      bool          `help:"Show the state once, with counts since the daemon's start."`
 	Interval  time.Duration `default:"2s" placeholder:"TIME" help:"How often the state is shown."`
-	Socket    string        `placeholder:"PATH" help:"The daemon's socket (/run/spillway/spillway.sock)."`
+	Socket    string        `placeholder:"PATH" help:"The daemon's socket ($SPILLWAY_SOCKET, else /run/spillway/spillway.sock)."`
 	TokenFile string        `placeholder:"FILE" complete:"file" help:"A file with the token that the socket wants."`
 	Admin     string        `placeholder:"ADDRESS" help:"Ask the admin interface there instead; only it knows the budget."`
 }
@@ -89,7 +89,7 @@ func (c *topCmd) source(ctx context.Context) (ask asking, done func(), err error
 	if c.Admin != "" {
 		return c.overHTTP(), func() {}, nil
 	}
-	o := client.Options{Path: config.DefaultSocket, Name: "spillway top"}
+	o := client.Options{Name: "spillway top"}
 	override(&o.Path, c.Socket)
 	if o.Token, err = config.ReadToken(c.TokenFile); err != nil {
 		return nil, nil, err

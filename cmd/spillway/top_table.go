@@ -56,11 +56,14 @@ func topHead(before, now *admin.State) [][]string {
 		state = "not ready"
 	}
 	rows := [][]string{
-		{now.Server, state, "up " + (time.Duration(now.UptimeMS) * time.Millisecond).Round(time.Second).String(), fmt.Sprintf("%d clients", now.Connections),
+		{now.Server, state, "up " + (time.Duration(now.UptimeMS) * time.Millisecond).Round(time.Second).String(), units.Count(int64(now.Connections), "client"),
 			"requests " + count(before, now, was.Requests, now.Requests, plain), fmt.Sprintf("refused %d, limited %d, malformed %d", now.Refused, now.Limited, now.Malformed)},
 	}
 	r := now.Recent
-	reads := []string{"block reads", "last minute", fmt.Sprintf("%d blocks", r.Reads), "P50 " + fio.FormatNS(r.P50NS), "P99 " + fio.FormatNS(r.P99NS), "max " + fio.FormatNS(r.MaxNS)}
+	reads := []string{"block reads", "last minute", fmt.Sprintf("%d blocks", r.Reads), "P50 -", "P99 -", "max -"}
+	if r.Reads > 0 {
+		reads = append(reads[:3], "P50 "+fio.FormatNS(r.P50NS), "P99 "+fio.FormatNS(r.P99NS), "max "+fio.FormatNS(r.MaxNS))
+	}
 	rows = append(rows, reads)
 	if g := now.Gate; g != nil && g.BudgetNS > 0 {
 		rows = append(rows, []string{"budget " + fio.FormatNS(g.BudgetNS), g.Verdict, "saved about", fmt.Sprintf("%.4g GPU s", g.SavedSeconds), fmt.Sprintf("%d tokens", g.SavedTokens), ""})
@@ -87,7 +90,16 @@ func topMemory(before, now *admin.State) [][]string {
 	}
 	return [][]string{{"memory " + string(m.Mode), units.Bytes(m.Bytes) + " of " + units.Bytes(m.TotalBytes), fmt.Sprintf("%d blocks", m.Blocks),
 		"hits " + count(before, now, was.Hits, m.Hits, plain), "evicted " + count(before, now, was.Evicted, m.Evicted, plain),
-		fmt.Sprintf("prefetch %s, precision %.2f, coverage %.2f, waiting %d", p.Predictor, m.Precision, m.Coverage, p.Waiting)}}
+		fmt.Sprintf("prefetch %s, precision %s, coverage %s, waiting %d", p.Predictor,
+			share(m.Precision, m.AheadUsed+m.AheadWaste), share(m.Coverage, m.Hits+m.Misses), p.Waiting)}}
+}
+
+// share shows a share of some; of none there is no share.
+func share(v float64, of uint64) string {
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
 func topStores(before, now *admin.State) [][]string {
@@ -136,7 +148,7 @@ func topWear(now *admin.State) (rows [][]string) {
 			budget, left = units.Bytes(d.DayBudgetBytes), units.Bytes(d.BudgetLeftBytes)
 		}
 		if d.DaysLeft > 0 {
-			last = fmt.Sprintf("%.4g days", d.DaysLeft)
+			last = fmt.Sprintf("%.0f days", d.DaysLeft)
 		}
 		rows = append(rows, []string{now.Stores[i].Dir, units.Bytes(d.DayBytes), (time.Duration(d.DayMS) * time.Millisecond).Round(time.Minute).String(),
 			budget, left, fmt.Sprintf("%.3g", d.DrivesPerDay), last})

@@ -31,7 +31,7 @@ type warmCmd struct {
 	Keys       string        `placeholder:"FILE" complete:"file" help:"Blocks to count before and after, or to copy: what ns hot --json lists."`
 	Descriptor string        `placeholder:"FILE" complete:"file" help:"The descriptor of the namespace to warm, as JSON; for --keys."`
 	CopyFrom   string        `placeholder:"FILE" complete:"file" help:"The descriptor of a namespace from which the blocks of --keys are copied; only right where their bytes mean the same in both."`
-	Socket     string        `placeholder:"PATH" help:"The daemon's socket (/run/spillway/spillway.sock); for --keys."`
+	Socket     string        `placeholder:"PATH" help:"The daemon's socket ($SPILLWAY_SOCKET, else /run/spillway/spillway.sock); for --keys."`
 	TokenFile  string        `placeholder:"FILE" complete:"file" help:"A file with the token that the socket, and the namespaces, want."`
 }
 
@@ -190,7 +190,7 @@ func (c *warmCmd) mount(ctx context.Context) (p *warmPool, err error) {
 	if p.token, err = config.ReadToken(c.TokenFile); err != nil {
 		return nil, err
 	}
-	o := client.Options{Path: config.DefaultSocket, Name: "spillway warm", Token: p.token}
+	o := client.Options{Name: "spillway warm", Token: p.token}
 	override(&o.Path, c.Socket)
 	wait, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

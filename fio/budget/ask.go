@@ -72,7 +72,7 @@ func (a *Ask) Empty() bool {
 // of an engine that does not answer, or of a machine without a GPU.
 func (a *Ask) Resolve(ctx context.Context, m Machine) (*Budget, error) {
 	if a.Empty() {
-		return nil, &UsageError{Err: errors.New("no budget: give --budget, --budget-from, or --model and --gpu")}
+		return nil, &UsageError{Err: errors.New("no budget: give --budget=TIME, --budget-from=URL, or both --model=NAME and --gpu=NAME, such as --model=Llama-3.1-8B --gpu=H100")}
 	}
 	said := *a
 	var file *Stored

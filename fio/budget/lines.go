@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	store "github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/units"
 )
 
@@ -78,7 +79,11 @@ func (l *lines) ofStep(d *Derivation) {
 func (l *lines) ofBlocks(d *Derivation) {
 	var all []string
 	for _, b := range d.Blocks {
-		all = append(all, fmt.Sprintf("%s (%d tokens)", units.Bytes(b.Bytes), b.Tokens))
+		text := fmt.Sprintf("%s (%d tokens)", units.Bytes(b.Bytes), b.Tokens)
+		if b.Bytes > store.BlockBytesMax {
+			text += ", which is over the " + units.Bytes(store.BlockBytesMax) + " that a store takes"
+		}
+		all = append(all, text)
 	}
 	if len(all) > 0 {
 		l.add("block", "%s", strings.Join(all, ", "))

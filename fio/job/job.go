@@ -163,6 +163,7 @@ type Chat struct {
 // Job is one job: numjobs equal workers. Zero means off where nothing else is said.
 type Job struct {
 	Name        string
+	FileStem    string // what files in Directory are named after; empty: Name
 	Description string
 	File        string // where it is defined: a path, or "command line"
 	Line        int    // 0 on the command line

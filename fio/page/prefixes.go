@@ -51,5 +51,5 @@ func atDepth(s *result.Spillway, v *verdictView) string {
 	if depth == 0 {
 		depth = s.Sweep.Points[0].Depth
 	}
-	return fmt.Sprintf("At queue depth %d ", depth)
+	return fmt.Sprintf("At queue depth %d, ", depth)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/spillway-kv/spillway/fio"
+	"github.com/spillway-kv/spillway/units"
 )
 
 // text writes what fio has no line for: I/Os that are in no percentile, CPU, and
@@ -91,6 +92,6 @@ func (s *Spillway) sweepText(b *bytes.Buffer) {
 	case e.Hopeless:
 		b.WriteString("Estimate by Little's law: even one I/O at a time would be over the budget; no number of such drives would do.\n")
 	case e.Drives > 0:
-		fmt.Fprintf(b, "Estimate by Little's law: at most %.0f in flight at each drive, so %d such for these %d.\n", math.Floor(e.DepthEach), e.Drives, e.Depth)
+		fmt.Fprintf(b, "Estimate by Little's law: a drive like this holds at most %.0f reads in flight within the budget; for %d in flight, %s.\n", math.Floor(e.DepthEach), e.Depth, units.Count(int64(e.Drives), "drive"))
 	}
 }

@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,11 +64,12 @@ func openRaw(ctx context.Context, s *Set, j *job.Job) (Target, error) {
 }
 
 // filesOf names the files of each worker as fio does: those of filename=, or
-// NAME.WORKER.0 in directory=.
+// NAME.WORKER.0 in directory=. A job of a sweep keeps the files of the job it is made of.
 func filesOf(j *job.Job) func(worker int) []string {
 	if len(j.Filenames) == 0 {
+		stem := cmp.Or(j.FileStem, j.Name)
 		return func(worker int) []string {
-			return []string{filepath.Join(j.Directory, fmt.Sprintf("%s.%d.0", j.Name, worker))}
+			return []string{filepath.Join(j.Directory, fmt.Sprintf("%s.%d.0", stem, worker))}
 		}
 	}
 	var files []string

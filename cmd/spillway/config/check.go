@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -41,8 +42,8 @@ func (f *File) Check() error {
 	if f.Limits.StopTime.Duration < 0 || f.Gate.ComputePerToken.Duration < 0 {
 		return bad("limits.stop_time %v or gate.compute_per_token %v is negative", f.Limits.StopTime, f.Gate.ComputePerToken)
 	}
-	if f.Gate.TP < 1 {
-		return bad("gate.tp is %d; want 1 or more", f.Gate.TP)
+	if err := f.Gate.check(); err != nil {
+		return err
 	}
 	if f.Gate.Budget.Duration != 0 {
 		if _, err := fio.ParseBudget(f.Gate.Budget.String()); err != nil {
@@ -61,6 +62,9 @@ func (f *File) Check() error {
 	o, err := f.NodeOptions()
 	if err == nil {
 		err = o.Validate()
+	}
+	if errors.Is(err, node.ErrOptions) {
+		return bad("%s", strings.TrimPrefix(err.Error(), node.ErrOptions.Error()+": "))
 	}
 	return err
 }

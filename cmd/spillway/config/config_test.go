@@ -101,6 +101,10 @@ func TestRefused(t *testing.T) {
 		{smallest + "[admission]\nwrite_burst = \"0s\"\n", "admission.write_burst is 0"},
 		{smallest + "[admission]\nwear_burst = \"1ms\"\n", "1s to 24h"},
 		{"\x00", "f.toml:1: "},
+		{smallest + "[gate]\n# a comment\nbudget = 30\n[log]\nlevel = \"info\"\n", "f.toml:5: "},
+		{smallest + "[gate]\nbudget = 30", "f.toml:4: "},
+		{smallest + "[gate]\ngpu = \"H1000\"\n", "gate.gpu: no GPU"},
+		{smallest + "[gate]\nmodel = \"Llama-9\"\ngpu = \"H100\"\n", "gate.model: no model"},
 	} {
 		f, err := Parse("f.toml", []byte(c.text))
 		if err == nil {

@@ -23,6 +23,9 @@ func (f *File) Explain() (lines []string) {
 			s.Model.Name, s.Tensor, s.GPU.Name, promptTokens, s.Prefill(promptTokens).PerToken.Round(10*time.Nanosecond), promptTokens*8,
 			s.Prefill(promptTokens*8).PerToken.Round(10*time.Nanosecond), s.BreakEven(promptTokens)/1e9, s.BreakEven(promptTokens*8)/1e9)
 	}
+	if o, ok := f.Memory.Tier(); ok && o.Bytes > machineBytes() {
+		say("memory: dram_bytes, %s, is more than this machine's %s: the daemon would not start here", units.Bytes(o.Bytes), units.Bytes(machineBytes()))
+	}
 	for i := range f.Stores {
 		s := &f.Stores[i]
 		for _, l := range f.Admission.budgets(int64(s.Capacity)) {
@@ -41,6 +44,9 @@ func (f *File) Explain() (lines []string) {
 	}
 	return lines
 }
+
+// machineBytes is the memory of this machine.
+func machineBytes() int64 { return node.Options{}.WithDefaults().RegionBytesMax }
 
 // budgets are the limits of a store with this capacity; 0: it is not known here.
 func (a *Admission) budgets(capacity int64) []admit.Limit {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -68,7 +69,7 @@ func Parse(path string, text []byte) (*File, error) {
 	f := Default()
 	decoder := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	if err := decoder.Decode(f); err != nil {
-		return nil, explain(path, err)
+		return nil, explain(path, text, err)
 	}
 	if err := refuseZeros(text); err != nil {
 		return nil, &Error{File: path, Text: err.Error()}
@@ -156,7 +157,7 @@ func refuseZeros(text []byte) error {
 }
 
 // explain finds the line of what the decoder complains about.
-func explain(path string, err error) error {
+func explain(path string, text []byte, err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
 	switch {
@@ -177,7 +178,23 @@ func explain(path string, err error) error {
 		}
 		return &Error{path, line, text}
 	}
-	return &Error{File: path, Text: err.Error()}
+	return &Error{File: path, Line: lineOf(text, err), Text: strings.TrimPrefix(err.Error(), "toml: ")}
+}
+
+// lineOf is the line whose value was refused with this error: the first with which the
+// text up to there is refused so. The decoder names none where a value has the wrong type.
+func lineOf(text []byte, err error) int {
+	ends := []int{}
+	for i, c := range text {
+		if c == '\n' {
+			ends = append(ends, i+1)
+		}
+	}
+	ends = append(ends, len(text))
+	return 1 + sort.Search(len(ends)-1, func(i int) bool {
+		part := toml.NewDecoder(bytes.NewReader(text[:ends[i]])).DisallowUnknownFields().Decode(Default())
+		return part != nil && part.Error() == err.Error()
+	})
 }
 
 // keysOf lists the keys of the table at a path; none if there is no such table.

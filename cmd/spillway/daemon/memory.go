@@ -26,7 +26,7 @@ func (d *daemon) openMemory() error {
 	began := time.Now()
 	tier, err := memory.New(o)
 	if err != nil {
-		return fmt.Errorf("memory tier: %w", err)
+		return fmt.Errorf("memory tier (memory.dram_bytes): %w", err)
 	}
 	d.memory = tier
 	f := tier.Facts()
