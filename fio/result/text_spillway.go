@@ -92,6 +92,6 @@ func (s *Spillway) sweepText(b *bytes.Buffer) {
 	case e.Hopeless:
 		b.WriteString("Estimate by Little's law: even one I/O at a time would be over the budget; no number of such drives would do.\n")
 	case e.Drives > 0:
-		fmt.Fprintf(b, "Estimate by Little's law: a drive like this holds at most %.0f reads in flight within the budget; for %d in flight, %s.\n", math.Floor(e.DepthEach), e.Depth, units.Count(int64(e.Drives), "drive"))
+		fmt.Fprintf(b, "Estimate by Little's law: a drive like this holds %.0f reads in flight within the budget; for %d in flight, %s.\n", math.Floor(e.DepthEach), e.Depth, units.Count(int64(e.Drives), "drive"))
 	}
 }

@@ -8,17 +8,20 @@ import (
 	"testing"
 )
 
+// examplesPage has the Go examples.
+const examplesPage = "docs/embedding.md"
+
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestReadmeCompiles type-checks the Go example that people copy.
-func TestReadmeCompiles(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+// TestExamplesCompile type-checks the Go examples that people copy.
+func TestExamplesCompile(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, examplesPage))
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := goBlock.FindAllSubmatch(page, -1)
 	if len(blocks) == 0 {
-		t.Fatal("README.md has no Go example")
+		t.Fatal(examplesPage + " has no Go example")
 	}
 	for _, block := range blocks {
 		file := filepath.Join(t.TempDir(), "main.go")
@@ -28,7 +31,7 @@ func TestReadmeCompiles(t *testing.T) {
 		vet := exec.Command("go", "vet", file)
 		vet.Dir = root
 		if out, err := vet.CombinedOutput(); err != nil {
-			t.Errorf("the example in README.md: %v\n%s", err, out)
+			t.Errorf("an example in %s: %v\n%s", examplesPage, err, out)
 		}
 	}
 }
