@@ -39,9 +39,9 @@ demo: build ## replay generated chats against a fresh store and judge the read l
 test: ## vet, the tests in their short form, hundreds of random histories, the race detector: minutes
 	@echo "testing, the first run compiles everything twice and takes some minutes"
 	$(GO) vet ./...
-	$(GO) test -short $$($(GO) list ./... | grep -v -e /integration/system -e /engine/history)
+	$(GO) test -short -timeout 20m $$($(GO) list ./... | grep -v -e /integration/system -e /engine/history)
 	$(GO) test ./engine/history
-	$(GO) test -race -short $(RACED)
+	$(GO) test -race -short -timeout 20m $(RACED)
 	@if command -v python3 >/dev/null; then $(MAKE) --no-print-directory test-python; else echo "no python3 here: the Python client is not tested"; fi
 
 # The Python client, with no package but itself, against a daemon of this build.

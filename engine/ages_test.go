@@ -50,7 +50,7 @@ func TestRestartInMidTrace(t *testing.T) {
 	run := func(t *testing.T, end func(*rig, *engine.Store) *engine.Store) (before, after float64) {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, sim.Config{Seed: 7})
-			s := r.open(small(engine.Options{}))
+			s := r.open(small(engine.Options{Policy: evict.NewHazard}))
 			ns := namespace(t, s, "a", 4096)
 			rng := rand.New(rand.NewPCG(7, 5))
 			var hits, wanted [2]int
@@ -76,7 +76,7 @@ func TestRestartInMidTrace(t *testing.T) {
 	_, whole := run(t, nil)
 	_, restarted := run(t, func(r *rig, s *engine.Store) *engine.Store {
 		mustClose(t, s)
-		return r.open(engine.Options{})
+		return r.open(engine.Options{Policy: evict.NewHazard})
 	})
 	t.Logf("prefix hits in the second half: %.3f, with a restart %.3f", whole, restarted)
 	if restarted < whole-.01 {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // diskBytes is the sum of all file sizes below dir.
@@ -208,7 +207,7 @@ func TestQuota(t *testing.T) {
 func TestSegmentsMove(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{Policy: evict.NewLRU}))
+		s := r.open(small(engine.Options{}))
 		a := namespace(t, s, "a", 4096)
 		full := fill(t, a)
 		have := a.Stat().Segments
@@ -242,7 +241,7 @@ func TestSegmentsMove(t *testing.T) {
 func TestNoSpaceForASegment(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{CapacityBytes: 4 << 20})
-		s := r.open(engine.Options{Policy: evict.NewLRU, CapacityBytes: 4 << 20, SegmentBytes: 64 << 10})
+		s := r.open(engine.Options{CapacityBytes: 4 << 20, SegmentBytes: 64 << 10})
 		ns := namespace(t, s, "a", 4096)
 		all(t, put(t, ns, engine.PutOptions{}, sequence(0, 30)...), engine.Stored)
 		dev := r.session

@@ -65,7 +65,7 @@ func TestLongDocument(t *testing.T) {
 		return perRound, slots
 	}
 	strict, _ := run(evict.NewLRU, false)
-	kept, slots := run(nil, true)
+	kept, slots := run(evict.NewHazard, true)
 	t.Logf("of a store of %d blocks: head first under LRU %.1f prefix hits a round, by default %.1f", slots, strict, kept)
 	if strict != 0 {
 		t.Errorf("head first under LRU: %.1f prefix hits a round", strict)
@@ -80,7 +80,7 @@ func TestLongDocument(t *testing.T) {
 func TestShardsLeaveTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{}))
+		s := r.open(small(engine.Options{Policy: evict.NewHazard}))
 		ns := namespace(t, s, "a", 4096)
 		const depth = 40
 		chain := sequence(0, depth)
@@ -121,7 +121,7 @@ func TestShardsLeaveTogether(t *testing.T) {
 func TestRanksEvictAlike(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{}))
+		s := r.open(small(engine.Options{Policy: evict.NewHazard}))
 		ranks := []*engine.Namespace{namespace(t, s, "rank 0", 4096), namespace(t, s, "rank 1", 4096)}
 		quota := int64(s.Stat().CapacityBytes / 4)
 		for _, ns := range ranks {
@@ -154,7 +154,7 @@ func TestRanksEvictAlike(t *testing.T) {
 func TestSpanLeavesTogether(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{}))
+		s := r.open(small(engine.Options{Policy: evict.NewHazard}))
 		ns := namespace(t, s, "a", 4096)
 		span, other := sequence(0, 30), sequence(100, 30)
 		items := chained(0, span...)

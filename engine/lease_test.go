@@ -6,7 +6,6 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 func keysOf(blocks ...int) []engine.Key {
@@ -48,7 +47,7 @@ func fill(t testing.TB, ns *engine.Namespace) (slots int) {
 func TestLeaseHolds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, sim.Config{})
-		s := r.open(small(engine.Options{Policy: evict.NewLRU}))
+		s := r.open(small(engine.Options{}))
 		ns := namespace(t, s, "a", 4096)
 		slots := fill(t, ns)
 		m := leaseOf(t, ns, 30*time.Second, sequence(0, slots)...)

@@ -8,7 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/sim"
-	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // lruModel is a tail-first LRU of whole blocks, the simplest one there is.
@@ -73,7 +72,7 @@ func TestLRUExact(t *testing.T) {
 	}
 	for _, seed := range []uint64{1, 2} {
 		r := newRig(t, sim.Config{Seed: seed})
-		s := r.open(small(engine.Options{Policy: evict.NewLRU}))
+		s := r.open(small(engine.Options{}))
 		ns := namespace(t, s, "a", 4096)
 		model := newLRUModel(ns.Stat().Slots)
 		rng := rand.New(rand.NewPCG(seed, 5))

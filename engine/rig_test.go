@@ -16,6 +16,7 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/engine/evict"
 )
 
 // rig is a simulated machine: a disk and the index's file system, which
@@ -57,6 +58,9 @@ func (r *rig) tryOpen(o engine.Options) (*engine.Store, error) {
 		dev = r.wrap(dev)
 	}
 	o.Device, o.IndexFS = dev, r.fs
+	if o.Policy == nil {
+		o.Policy = evict.NewLRU // whose order tests can foretell; those of policies say which
+	}
 	if r.wrapIndex != nil {
 		o.IndexFS = r.wrapIndex(r.fs)
 	}
