@@ -63,7 +63,7 @@ var remedies = []struct {
 	{engine.ErrSize, exitUsage, "give exactly one block"},
 	{engine.ErrNotAStore, exitError, "give the directory of a store; to make one, give an empty or a new directory with --capacity"},
 	{engine.ErrVersion, exitError, "use the version of spillway that wrote it, or another directory"},
-	{engine.ErrInUse, exitError, "stop that process, or wait for it (--lock-wait; lock_wait of a [[store]] in the daemon's configuration)"},
+	{engine.ErrInUse, exitError, "stop that process, or wait for it (--lock-wait; lock_wait of a [[store]] in the daemon's configuration); a daemon tells what it has: spillway top, spillway ns hot --admin"},
 	{engine.ErrNotFound, exitError, "spillway ns list shows the namespaces"},
 	{engine.ErrCorrupt, exitDamage, "spillway check lists the damage and --rebuild makes a damaged index anew; else remove the directory: blocks can be computed again"},
 	{engine.ErrIndexLost, exitDamage, "spillway check --rebuild makes a new index from what the segments hold; to give the blocks up, remove the directory"},

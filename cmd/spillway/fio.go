@@ -14,6 +14,7 @@ import (
 	"github.com/spillway-kv/spillway/fio/budget"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/result"
+	"github.com/spillway-kv/spillway/units"
 )
 
 // fioCmd has the flags that fio does not have. Those of fio, and the jobs, are read
@@ -72,7 +73,11 @@ func (c *fioCmd) run(ctx context.Context, st *state) error {
 	o := c.asked.Options
 	switch {
 	case o.ParseOnly:
-		return nil
+		for _, note := range c.asked.Notes {
+			fmt.Fprintln(st.stderr, note)
+		}
+		_, err := fmt.Fprintf(st.stderr, "%s, no mistake found\n", units.Count(int64(len(c.asked.Jobs)), "job"))
+		return err
 	case o.CommandHelp != "":
 		if err := job.Explain(st.stdout, o.CommandHelp); err != nil {
 			return usagef("see --cmdhelp=all, or docs/fio.md", "--cmdhelp: %v", err)

@@ -103,7 +103,7 @@ func share(v float64, of uint64) string {
 }
 
 func topStores(before, now *admin.State) [][]string {
-	rows := [][]string{{"STORE", "HEALTH", "USED", "CAPACITY", "BLOCKS", "READ", "WRITTEN", "EVICTED", "TORN", "LOST", "ERRORS", "WAITING", "PUT QUEUE"}}
+	rows := [][]string{{"STORE", "HEALTH", "USED", "CAPACITY", "BLOCKS", "READ", "WRITTEN", "EVICTED", "TORN", "LOST", "ERRORS", "READS+WRITES WAITING", "PUT QUEUE"}}
 	for i := range now.Stores {
 		s, d := &now.Stores[i], &now.Drives[i]
 		was := s.Counters
@@ -156,7 +156,7 @@ func topWear(now *admin.State) (rows [][]string) {
 	if len(rows) == 0 {
 		return nil
 	}
-	return append([][]string{{"WEAR", "WRITTEN", "WITHIN", "BUDGET A DAY", "LEFT NOW", "DWPD", "LASTS"}}, rows...)
+	return append([][]string{{"WEAR", "WRITTEN", "IN THE LAST", "BUDGET A DAY", "LEFT NOW", "DWPD", "LASTS"}}, rows...)
 }
 
 // topRefused is what was not worth a write; nothing as long as all was.

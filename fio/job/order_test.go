@@ -57,6 +57,27 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
+// TestBeaten: an option of the command line that a file overrules is noted once; one that
+// the file repeats or leaves out is not.
+func TestBeaten(t *testing.T) {
+	file := fileWith(t, "[global]\nblocksize=512k\niodepth=4\n[a]\nrw=randread\n[b]\nsize=1g\n")
+	run, err := job.Parse([]string{"--bs=2m", file, "--iodepth=4", "--numjobs=2", "--readonly"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Notes) != 1 || run.Jobs[0].NumJobs != 2 {
+		t.Fatalf("notes %q, %d workers; want one note, 2 workers", run.Notes, run.Jobs[0].NumJobs)
+	}
+	want := "command line: --bs=2m does not reach job a: blocksize=512k at " + file + ":2 rules"
+	if !strings.HasPrefix(run.Notes[0], want) {
+		t.Errorf("%q, want %q", run.Notes[0], want)
+	}
+	own, err := job.Parse([]string{"--bs=2m", "--name=a", "--bs=4m"}, nil)
+	if err != nil || len(own.Notes) > 0 {
+		t.Errorf("%q, %v; of the command line alone nothing is to be noted", own.Notes, err)
+	}
+}
+
 // TestFile: comments, space, aliases, includes, variables, keywords.
 func TestFile(t *testing.T) {
 	dir := t.TempDir()

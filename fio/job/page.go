@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // WriteHelp explains all options for a terminal, group by group.
@@ -15,7 +16,7 @@ func WriteHelp(w io.Writer) error {
 			options[i].explain(&b)
 		}
 	})
-	fmt.Fprintf(&b, "%s\n", UnitRule)
+	folded(&b, "", UnitRule)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -41,7 +42,33 @@ func Explain(w io.Writer, name string) error {
 }
 
 func (o *Option) explain(b *strings.Builder) {
-	fmt.Fprintf(b, "  %s\n      %s\n", o.usage("--"), o.sentences())
+	fmt.Fprintf(b, "  %s\n", o.usage("--"))
+	folded(b, "      ", o.sentences())
+}
+
+// helpColumns is the width of a help text, as that of the other commands.
+const helpColumns = 80
+
+// folded writes the words of text in lines of at most helpColumns, each with the indent; a
+// word that is longer has a line of its own.
+func folded(b *strings.Builder, indent, text string) {
+	column := 0
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case column == 0:
+			b.WriteString(indent)
+			column = len(indent)
+		case column+1+utf8.RuneCountInString(word) > helpColumns:
+			b.WriteString("\n" + indent)
+			column = len(indent)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += utf8.RuneCountInString(word)
+	}
+	b.WriteByte('\n')
 }
 
 // Reference is the table of options as Markdown.

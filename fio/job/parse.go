@@ -57,7 +57,8 @@ type builder struct {
 	wall    bool    // the next job has a stonewall: it is the first of a further file
 	phase   int
 	group   int
-	begun   bool // a job has been made
+	begun   bool             // a job has been made
+	beaten  map[*Option]bool // options of the command line of which a note says that a file rules
 }
 
 func (b *builder) add(sections []section) error {
@@ -117,8 +118,32 @@ func (b *builder) job(s *section) error {
 	for _, note := range notes {
 		b.run.Notes = append(b.run.Notes, fmt.Sprintf("%v: job %s: %s", s.place, s.name, note))
 	}
+	b.noteBeaten(s)
 	b.run.Jobs = append(b.run.Jobs, d.Job)
 	return nil
+}
+
+// noteBeaten notes, once for each option, that what the command line says for all jobs has
+// no effect where a file says otherwise: in fio too, but few know it.
+func (b *builder) noteBeaten(s *section) {
+	said := map[*Option]given{}
+	for _, g := range append(slices.Clip(b.globals), s.options...) {
+		o := byName[g.name]
+		if g.place.File == CommandLine {
+			said[o] = g
+			continue
+		}
+		first, ok := said[o]
+		if !ok || first.value == g.value || b.beaten[o] {
+			continue
+		}
+		if b.beaten == nil {
+			b.beaten = map[*Option]bool{}
+		}
+		b.beaten[o] = true
+		b.run.Notes = append(b.run.Notes, fmt.Sprintf("%v: --%s=%s does not reach job %s: %s=%s at %v rules, as in fio; change it there",
+			first.place, first.name, first.value, s.name, g.name, g.value, g.place))
+	}
 }
 
 // order gives the job its phase, its group and the job that it waits for.

@@ -21,3 +21,10 @@ func TestSweepFiles(t *testing.T) {
 		t.Errorf("%d of 3 depths in\n%s", n, o.stdout)
 	}
 }
+
+// TestParseOnly: what is good is said to be, with what to know beside; nothing runs.
+func TestParseOnly(t *testing.T) {
+	file := write(t, "two.fio", "[global]\nioengine=null\nsize=1m\nbs=4k\n[a]\n[b]\n")
+	process{t: t}.run("fio", file, "--bs=8k", "--parse-only").want(t, exitPass, "", "2 jobs, no mistake found")
+	process{t: t}.run("fio", file, "--bs=8k", "--parse-only").want(t, exitPass, "", "--bs=8k does not reach job a: bs=4k at "+file+":4 rules")
+}
