@@ -61,6 +61,12 @@ type PutOptions struct {
 	Depth      uint32 // of the first block in its chain; the others follow
 	Importance uint8
 	Partial    bool // the last block is not full: the prompt ends within it
+	// After, if it has bytes, is the key before the first block in its chain, put by an
+	// earlier call: a chain that grows from call to call.
+	After []byte
+	// Span says that the blocks are one stretch of a long sequence, which is of little
+	// use in part: once its last block has gone, the others go next.
+	Span bool
 }
 
 // Job is a Get or Put under way.
@@ -90,10 +96,10 @@ func (ns *Namespace) Get(blocks []Block, o GetOptions) *Job {
 
 // Put starts storing blocks, given root first.
 func (ns *Namespace) Put(blocks []Block, o PutOptions) *Job {
-	flags := flag(o.Durable, wire.PutDurable) | flag(o.DropIfBusy, wire.PutDropIfBusy) | flag(o.Partial, wire.PutPartial)
+	flags := flag(o.Durable, wire.PutDurable) | flag(o.DropIfBusy, wire.PutDropIfBusy) | flag(o.Partial, wire.PutPartial) | flag(o.Span, wire.PutSpan)
 	return ns.transfer(wire.TypePut, blocks, Dropped, func(number uint32, keys wire.Keys, places wire.Places) wire.Message {
 		return &wire.Put{Namespace: number, Group: o.Group, Flags: flags, DeadlineUS: microseconds(o.Timeout), Depth: o.Depth,
-			Importance: o.Importance, Keys: keys, Places: places}
+			Importance: o.Importance, After: o.After, Keys: keys, Places: places}
 	})
 }
 

@@ -101,9 +101,11 @@ type PutOptions struct {
 	After Key
 	// EndDepth and Before tell that the items are a part of a chain that is put in
 	// several calls, tail first. EndDepth, if not 0, is the depth of its last block;
-	// Before, if it has bytes, names the block behind the last item.
+	// Before, if it has bytes, names the block behind the last item. SpanOn says that
+	// it is of the last item's stretch (PutItem.Span).
 	EndDepth uint32
 	Before   Key
+	SpanOn   bool
 	// DropIfBusy refuses (Dropped) instead of waiting for a free slot.
 	DropIfBusy bool
 	// Released as in GetOptions, for Late items and their Src.

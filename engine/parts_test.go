@@ -15,6 +15,8 @@ type told struct {
 	depth    uint32
 	behind   uint32
 	partial  bool
+	joined   bool
+	previous [16]byte
 }
 
 // listener notes what its policy is told.
@@ -26,7 +28,7 @@ type listener struct {
 
 func (l *listener) Admit(h evict.Handle, a evict.Access) {
 	l.held[h] = a.ID
-	*l.all = append(*l.all, told{a.ID, l.held[a.Next], a.Depth, a.Behind, a.Partial})
+	*l.all = append(*l.all, told{a.ID, l.held[a.Next], a.Depth, a.Behind, a.Partial, a.Joined, l.held[a.Previous]})
 	l.Policy.Admit(h, a)
 }
 
@@ -41,14 +43,23 @@ func TestChainInParts(t *testing.T) {
 				return &listener{p, map[evict.Handle][16]byte{}, &all}
 			})}))
 			ns := namespace(t, s, "a", 4096)
-			items := chained(0, sequence(0, before+blocks)...)[before:]
+			chain := chained(0, sequence(0, before+blocks)...)
+			must(t, ns.Put(chain[:before], engine.PutOptions{}))
+			all = nil
+			items := chain[before:]
+			for i := range items {
+				items[i].Span = 7
+			}
 			for end, n := len(items), len(sizes)-1; n >= 0; n-- {
 				o := engine.PutOptions{Partial: end == len(items)}
+				if n == 0 {
+					o.After = chain[before-1].Key
+				}
 				if len(sizes) > 1 {
 					o.EndDepth = before + blocks - 1
 				}
 				if end < len(items) {
-					o.Before = items[end].Key
+					o.Before, o.SpanOn = items[end].Key, true
 				}
 				must(t, ns.Put(items[end-sizes[n]:end], o))
 				end -= sizes[n]
@@ -58,7 +69,8 @@ func TestChainInParts(t *testing.T) {
 		return all
 	}
 	whole := hear(blocks)
-	if len(whole) != blocks || whole[0].behind != 0 || whole[blocks-1].behind != blocks-1 || !whole[0].partial || whole[1].next != whole[0].id {
+	if len(whole) != blocks || whole[0].behind != 0 || whole[blocks-1].behind != blocks-1 || !whole[0].partial || whole[1].next != whole[0].id ||
+		whole[0].joined || !whole[1].joined || whole[blocks-1].previous == [16]byte{} {
 		t.Fatalf("at once: %+v", whole)
 	}
 	for _, sizes := range [][]int{{5, 5}, {1, 8, 1}, {9, 1}, {1, 9}, slices.Repeat([]int{1}, blocks)} {

@@ -97,6 +97,7 @@ func (b *putBatch) accessLocked(i int) evict.Access {
 	}
 	if i == last && a.Next == 0 {
 		a.Next = b.heldLocked(b.before, func(depth uint32) bool { return depth > it.Depth })
+		a.Joined = a.Next != 0 && b.opts.SpanOn
 	}
 	return a
 }

@@ -11,7 +11,7 @@ import (
 
 // put serves a Put.
 func (q *request) put(m *wire.Put) {
-	t := q.startTransfer(m.Flags, wire.PutDurable|wire.PutDropIfBusy|wire.PutPartial, m.Namespace, m.Group, m.Keys, m.Places, stores)
+	t := q.startTransfer(m.Flags, wire.PutDurable|wire.PutDropIfBusy|wire.PutPartial|wire.PutSpan, m.Namespace, m.Group, m.Keys, m.Places, stores)
 	if t == nil {
 		return
 	}
@@ -72,12 +72,19 @@ func (t *transfer) store(c *chunk, m *wire.Put, o engine.PutOptions) {
 	items := make([]engine.PutItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.PutItem{Key: t.keys[i], Src: t.pieces[i], Depth: m.Depth + uint32(i), Importance: m.Importance}
+		if m.Flags&wire.PutSpan != 0 {
+			items[j].Span = 1
+		}
 	}
 	if len(t.keys) > 1 {
 		o.EndDepth = m.Depth + uint32(len(t.keys)-1)
 	}
 	if c.next > 0 {
 		o.Before = t.keys[c.next]
+		o.SpanOn = m.Flags&wire.PutSpan != 0
+	}
+	if c.first && len(m.After) > 0 { // of use on the drive where it is
+		o.After = engine.Key{Group: m.Group, Bytes: m.After}
 	}
 	o.Partial = m.Flags&wire.PutPartial != 0 && c.items[len(c.items)-1] == len(t.keys)-1
 	o.Released = func(j int) { t.released(c.items[j]) }

@@ -195,6 +195,7 @@ type chunk struct {
 	stream *stream // of the request on this drive
 	items  []int   // indices into the request
 	next   int     // index of what comes behind them on their drive; 0: nothing
+	first  bool    // nothing of the request comes before them on their drive
 	bytes  int64
 }
 
@@ -209,10 +210,11 @@ func (t *transfer) chunks() []chunk {
 				items = append(items, i)
 			}
 		}
-		s := &stream{}
+		s, first := &stream{}, true
 		for len(items) > 0 {
 			n := min(most, len(items))
-			c := chunk{part: &t.space.parts[h], stream: s, items: items[:n], bytes: int64(n) * int64(t.space.blockBytes)}
+			c := chunk{part: &t.space.parts[h], stream: s, items: items[:n], first: first, bytes: int64(n) * int64(t.space.blockBytes)}
+			first = false
 			if items = items[n:]; len(items) > 0 {
 				c.next = items[0]
 			}

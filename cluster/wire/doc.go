@@ -85,6 +85,7 @@ const (
 	PutDurable    = 1 << 0 // answered when data and log are on stable media
 	PutDropIfBusy = 1 << 1 // DROPPED where a slot would have to be waited for
 	PutPartial    = 1 << 2 // the last block is not full: the end of a prompt within a block
+	PutSpan       = 1 << 3 // the blocks are one stretch of a long sequence
 	RegionSource  = 1 << 0 // the client only puts from the region
 )
 

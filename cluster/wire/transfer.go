@@ -35,6 +35,7 @@ type Put struct {
 	DeadlineUS       uint32 // from its arrival; 0: none
 	Depth            uint32 // of the first key in its chain; the others follow
 	Importance       uint8
+	After            []byte // the key before the first one in its chain, put earlier; empty: none
 	Keys             Keys
 	Places           Places
 }
@@ -44,17 +45,23 @@ func (m *Put) Append(b []byte) []byte {
 	for _, n := range []uint32{m.Namespace, m.Group, m.Flags, m.DeadlineUS, m.Depth} {
 		b = le.AppendUint32(b, n)
 	}
-	return m.Places.append(m.Keys.append(append(b, m.Importance, 0, 0, 0)))
+	b = le.AppendUint16(append(b, m.Importance, 0), uint16(len(m.After)))
+	return m.Places.append(m.Keys.append(append(b, m.After...)))
 }
 
-// ParsePut decodes a Put; keys and places refer to body.
+// ParsePut decodes a Put; its keys and places refer to body.
 func ParsePut(body []byte) (m Put, err error) {
 	r := reader{b: body}
 	for _, n := range []*uint32{&m.Namespace, &m.Group, &m.Flags, &m.DeadlineUS, &m.Depth} {
 		*n = r.u32("field")
 	}
 	m.Importance = r.u8("importance")
-	r.zeros(3, "reserved")
+	r.zeros(1, "reserved")
+	if n := int(r.u16("length of the key before")); n > KeyBytesMax {
+		r.fail("a key before of %d bytes", n)
+	} else {
+		m.After = r.take(n, "key before")
+	}
 	m.Keys = r.keys()
 	m.Places = r.places(m.Keys.Len())
 	return m, r.done()

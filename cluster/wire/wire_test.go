@@ -72,7 +72,7 @@ var samples = []struct {
 	{"Get", &wire.Get{Namespace: 1, Group: 2, Flags: 3, DeadlineUS: 4, Keys: same, Places: places}, ""},
 	{"Get", &wire.Get{Namespace: 1, Keys: wire.MakeKeys([][]byte{[]byte("a")}), Places: wire.MakePlaces(1, []wire.Piece{{2, 3, 4}})},
 		"01000000 00000000 00000000 00000000 01000000 0100 0000 61 0100 0000 02000000 03000000 0400000000000000"},
-	{"Put", &wire.Put{Namespace: 1, Group: 2, Flags: 3, DeadlineUS: 4, Depth: 5, Importance: 6, Keys: mixed, Places: places}, ""},
+	{"Put", &wire.Put{Namespace: 1, Group: 2, Flags: 3, DeadlineUS: 4, Depth: 5, Importance: 6, After: []byte("up"), Keys: mixed, Places: places}, ""},
 	{"Put", &wire.Put{Namespace: 1, Depth: 5, Importance: 6, Keys: wire.MakeKeys([][]byte{[]byte("a")}), Places: wire.MakePlaces(1, []wire.Piece{{2, 3, 4}})},
 		"01000000 00000000 00000000 00000000 05000000 06 000000 01000000 0100 0000 61 0100 0000 02000000 03000000 0400000000000000"},
 	{"Results", &wire.Results{Prefix: 1, TimeUS: 2, Statuses: []byte{1, 2, 3}}, "01000000 02000000 03000000 010203"},

@@ -157,6 +157,8 @@ def matched(count: int, bits: int, lease: int = 0) -> bytes:
 def key_count(asked: Asked) -> int:
     """Of a Match, Get or Put."""
     at = {Type.MATCH: 20, Type.GET: 16, Type.PUT: 24}[Type(asked.type)]
+    if asked.type == Type.PUT:
+        at += int(struct.unpack_from("<H", asked.body, 22)[0])  # the key before
     return int(struct.unpack_from("<I", asked.body, at)[0])
 
 

@@ -464,6 +464,7 @@ class Bounds(Rig):
     def test_split(self) -> None:
         """More keys than a request may have become several requests, in order."""
         counts: List[int] = []
+        before: List[bytes] = []
         gets = [results([1] * 5), results([1, 1, 2, 1, 1]), results([1] * 5), results([1])]
 
         def script(peer: Peer) -> None:
@@ -474,6 +475,7 @@ class Bounds(Rig):
                     counts.append(key_count(asked))
                     if asked.type == Type.PUT:
                         counts.append(struct.unpack_from("<I", asked.body, 16)[0])  # depth
+                        before.append(asked.body[24 : 24 + struct.unpack_from("<H", asked.body, 22)[0]])
                 if asked.type == Type.MATCH and len(counts) == 4:
                     peer.answer(asked, matched(1, 0))
                 elif asked.type == Type.GET:
@@ -486,7 +488,8 @@ class Bounds(Rig):
         found = self.space.match(KEYS, trailing=3)
         self.assertEqual((found.prefix, found.trailing, found.present.total()), (15, 0, 15))
         self.assertEqual(list(found.present), [True] * 15 + [False])
-        self.assertTrue(self.space.put(KEYS, self.region.rows(range(16)), depth=100).ok)
+        self.assertTrue(self.space.put(KEYS, self.region.rows(range(16)), depth=100, after=b"up").ok)
+        self.assertEqual(before, [b"up", KEYS[4], KEYS[9], KEYS[14]])
         self.assertEqual(counts, [5, 5, 5, 1, 5, 100, 5, 105, 5, 110, 1, 115])
         got = self.space.match_get(KEYS, self.region.rows(range(16)))
         self.assertEqual(got.statuses, (HIT,) * 7 + (MISS,) * 9)

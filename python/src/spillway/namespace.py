@@ -9,7 +9,7 @@ from . import wire
 from .arguments import check_numbers, scaled
 from .descriptor import Descriptor
 from .events import Events
-from .frames import Buffer
+from .frames import KEY_BYTES_MAX, Buffer
 from .job import Job, Pending, Result
 from .keys import Keys
 from .match import Matching, MatchResult
@@ -255,19 +255,30 @@ class Namespace:
         durable: bool = False,
         drop_if_busy: bool = False,
         partial: bool = False,
+        after: Buffer = b"",
+        span: bool = False,
         tag: Any = None,
         notify: bool = True,
     ) -> Job:
         """As put, without waiting. notify and tag as submit_get's."""
-        flags = durable * wire.PUT_DURABLE | drop_if_busy * wire.PUT_DROP_IF_BUSY
+        flags = (
+            durable * wire.PUT_DURABLE
+            | drop_if_busy * wire.PUT_DROP_IF_BUSY
+            | span * wire.PUT_SPAN
+        )
 
         def head(handle: int, start: int, stop: int, deadline_us: int) -> bytes:
             last = wire.PUT_PARTIAL if partial and stop == len(keys) else 0
-            return wire.put(handle, group, flags | last, deadline_us, depth + start, importance)
+            before = bytes(keys[start - 1] if start else after)
+            return wire.put(
+                handle, group, flags | last, deadline_us, depth + start, importance, before
+            )
 
         check_numbers(group=group, depth=depth, last_depth=depth + len(keys))
         if not 0 <= importance <= 255:
             raise ValueError(f"importance {importance} must be 0 to 255")
+        if len(after) > KEY_BYTES_MAX:
+            raise ValueError(f"after has {len(after)} bytes, a key has at most {KEY_BYTES_MAX}")
         return move(self._link, self, keys, places, Moving(Type.PUT, head, deadline, False, tag, notify))
 
     def put(
@@ -282,13 +293,17 @@ class Namespace:
         durable: bool = False,
         drop_if_busy: bool = False,
         partial: bool = False,
+        after: Buffer = b"",
+        span: bool = False,
     ) -> Result:
         """Stores the blocks of one chain; the first has depth, the others follow.
 
         Their memory must not change before the result is released. durable waits until
         data and log are on stable media; drop_if_busy never waits for room. partial says
         that the last block is not full, as where a prompt ends within it: daemons do not
-        store such blocks unless they are told to.
+        store such blocks unless they are told to. after is the key before the first one in
+        its chain, where a chain grows from call to call. span says that the blocks are one
+        stretch: once the last has been evicted, the others are the next to go.
         """
         job = self.submit_put(
             keys,
@@ -300,6 +315,8 @@ class Namespace:
             durable=durable,
             drop_if_busy=drop_if_busy,
             partial=partial,
+            after=after,
+            span=span,
             notify=False,
         )
         return self._outcome(job, deadline)

@@ -98,7 +98,7 @@ class EventKind(enum.IntEnum):
 
 GET_BOUNCE, GET_NO_TOUCH, GET_PREFIX, GET_WORTH = 1, 2, 4, 8
 COMPUTE_KNOWN = 0xFFFFFFFF  # in place of a compute time: what the daemon knows
-PUT_DURABLE, PUT_DROP_IF_BUSY, PUT_PARTIAL = 1, 2, 4
+PUT_DURABLE, PUT_DROP_IF_BUSY, PUT_PARTIAL, PUT_SPAN = 1, 2, 4, 8
 REGION_PUT_ONLY = 1
 
 
@@ -197,9 +197,14 @@ def get(namespace: int, group: int, flags: int, deadline_us: int) -> bytes:
     return struct.pack("<IIII", namespace, group, flags, deadline_us)
 
 
-def put(namespace: int, group: int, flags: int, deadline_us: int, depth: int, importance: int) -> bytes:
+def put(
+    namespace: int, group: int, flags: int, deadline_us: int, depth: int, importance: int, after: bytes = b""
+) -> bytes:
     """What stands before keys and places."""
-    return struct.pack("<IIIIIBxxx", namespace, group, flags, deadline_us, depth, importance)
+    head = struct.pack(
+        "<IIIIIBxH", namespace, group, flags, deadline_us, depth, importance, len(after)
+    )
+    return head + after
 
 
 def scope(namespace: int, group: int) -> bytes:
