@@ -30,6 +30,9 @@ const (
 	// seenMax bounds the requests that wait to be told to the predictor; it never hears
 	// of those beyond.
 	seenMax = 256
+	// seenBytesMax bounds the keys in them, unless there is but one.
+	seenBytesMax   = 16 << 20
+	keyHeaderBytes = 24 // of a slice
 	// tickTime is how often the predictor is asked.
 	tickTime = 250 * time.Millisecond
 	// aheadShare is the part of the memory tier for what the predictor wants.
@@ -46,12 +49,14 @@ type predicting struct {
 	ahead     *prefetcher
 	predictor prefetch.Predictor
 	seen      chan seenBySpace
+	seenBytes atomic.Int64  // of keys that wait in seen
 	missed    atomic.Uint64 // requests that it has not heard of
 	spaces    map[uint32]*space
 }
 
 type seenBySpace struct {
 	space *space
+	bytes int64 // of the keys
 	prefetch.Seen
 }
 
@@ -64,6 +69,12 @@ func (p *predicting) see(kind prefetch.Kind, s *space, reader uint64, keys []eng
 	for _, k := range keys {
 		total += len(k.Bytes)
 	}
+	size := int64(total) + int64(len(keys))*keyHeaderBytes
+	if waiting := p.seenBytes.Add(size); waiting > max(seenBytesMax, size) {
+		p.seenBytes.Add(-size)
+		p.missed.Add(1)
+		return
+	}
 	all, own := make([]byte, 0, total), make([][]byte, len(keys))
 	for i, k := range keys {
 		from := len(all)
@@ -71,9 +82,10 @@ func (p *predicting) see(kind prefetch.Kind, s *space, reader uint64, keys []eng
 		own[i] = all[from:len(all):len(all)]
 	}
 	select {
-	case p.seen <- seenBySpace{s, prefetch.Seen{Kind: kind, Space: uint32(s.number), Group: keys[0].Group, Reader: reader, Keys: own,
+	case p.seen <- seenBySpace{s, size, prefetch.Seen{Kind: kind, Space: uint32(s.number), Group: keys[0].Group, Reader: reader, Keys: own,
 		Depth: depth, BlockBytes: s.blockBytes, Now: time.Since(p.ahead.node.started)}}:
 	default:
+		p.seenBytes.Add(-size)
 		p.missed.Add(1)
 	}
 }
@@ -87,6 +99,7 @@ func (p *predicting) run() {
 		case s := <-p.seen:
 			p.spaces[s.Space] = s.space
 			p.fetch(p.predictor.Saw(s.Seen), true)
+			p.seenBytes.Add(-s.bytes)
 		case <-ticker.C:
 			budget := int64(aheadShare * float64(p.ahead.node.memory.Facts().Bytes))
 			wants, spent := p.predictor.Tick(time.Since(p.ahead.node.started), budget, p.roomBytes())

@@ -36,6 +36,7 @@ const UnitBytes = 4096
 const (
 	magic       = "SPLWFIO1"
 	headerBytes = 80
+	checkOffset = 28
 	sumOffset   = 40
 	hashOffset  = 72
 	unitMin     = headerBytes + 1
@@ -118,7 +119,7 @@ func (m *Maker) fillUnit(b []byte, id Identity, i int, seed uint64) {
 	binary.LittleEndian.PutUint64(header[8:], id.Space)
 	binary.LittleEndian.PutUint64(header[16:], place)
 	binary.LittleEndian.PutUint32(header[24:], index)
-	header[28] = byte(m.Check)
+	header[checkOffset] = byte(m.Check)
 	header[29] = byte(m.ZeroPercent)
 	binary.LittleEndian.PutUint64(header[32:], seed)
 	sum(header[sumOffset:hashOffset], body, m.Check)
@@ -137,11 +138,15 @@ func Noise(dst []byte, seed uint64, zeroPercent int) {
 	}
 }
 
-// Stir changes some bytes of each unit of noise, so that no two writes of a buffer
-// are equal.
-func Stir(noise []byte, number uint64) {
-	for at := UnitBytes - 8; at+8 <= len(noise); at += UnitBytes {
-		binary.LittleEndian.PutUint64(noise[at:], Mix(number+uint64(at)))
+// Stir changes some bytes of each unit, so that no two writes of a buffer are equal.
+// What described the buffer before, such as a block that was read into it, does so no
+// more: to Prove a stirred buffer is Foreign.
+func Stir(b []byte, number uint64) {
+	for at := 0; at+unitMin <= len(b); at += UnitBytes {
+		unit := b[at:min(at+UnitBytes, len(b))]
+		binary.LittleEndian.PutUint64(unit, Mix(number+uint64(at)))
+		unit[checkOffset] = 0
+		binary.LittleEndian.PutUint64(unit[len(unit)-8:], Mix(number+uint64(at)+golden))
 	}
 }
 
@@ -208,7 +213,7 @@ func proveUnit(b []byte, id Identity, i int) Finding {
 		binary.LittleEndian.Uint32(header[24:]) == index
 	sealed := binary.LittleEndian.Uint64(header[hashOffset:]) == xxh3.Hash(header[:hashOffset])
 	switch {
-	case !ours && !sealed && (!named || header[28] == 0):
+	case !ours && !sealed && (!named || header[checkOffset] == 0):
 		return Foreign
 	case !ours || !sealed || !named:
 		return Wrong
@@ -220,7 +225,7 @@ func proveUnit(b []byte, id Identity, i int) Finding {
 }
 
 func bodyRight(header, body []byte, place uint64, index uint32) bool {
-	check := Check(header[28])
+	check := Check(header[checkOffset])
 	if check == Pattern {
 		zeros := len(body) * int(header[29]) / 100
 		for _, b := range body[:zeros] {

@@ -73,6 +73,30 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// TestStirred: a buffer that held a block and was stirred describes nothing, neither
+// where it came from nor elsewhere. A job that reads and writes without verify writes
+// such buffers.
+func TestStirred(t *testing.T) {
+	for _, check := range checks {
+		for _, n := range []int{unitMin, 512, 4096, 4096 + unitMin, 65536} {
+			for _, id := range []Identity{At(8192), Of(3, n, 7)} {
+				m, b := Maker{Check: check, Seed: 9}, make([]byte, n)
+				for _, read := range []Identity{id, At(1 << 20), Of(3, n, 8)} {
+					m.Fill(b, read)
+					before := bytes.Clone(b)
+					Stir(b, 5)
+					if f, at := Prove(b, id); f != Foreign {
+						t.Errorf("check %d, %d bytes of %+v as %+v: %d at %d", check, n, read, id, f, at)
+					}
+					if bytes.Equal(b, before) {
+						t.Errorf("check %d, %d bytes: nothing stirred", check, n)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestSame: the asked-for share of blocks has equal bodies.
 func TestSame(t *testing.T) {
 	m := Maker{Check: XXHash, Seed: 5, SamePercent: 50}

@@ -31,7 +31,7 @@ type Seen struct {
 	Space      uint32 // number of the namespace
 	Group      uint32
 	Reader     uint64   // number of the client
-	Keys       [][]byte // kept: nobody may change them
+	Keys       [][]byte // copied, where they are remembered
 	Depth      int      // of the first in its chain, if Kind is Stored
 	BlockBytes int
 	Now        time.Duration // since any fixed time

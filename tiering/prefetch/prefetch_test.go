@@ -3,6 +3,7 @@ package prefetch
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -265,5 +266,33 @@ func BenchmarkSaw(b *testing.B) {
 	keys := chainKeys("benchmark", 0, 1000)
 	for b.Loop() {
 		m.Saw(seen(Asked, 0, 0, keys...))
+	}
+}
+
+// TestKeysAreCopied: what is remembered of a request is the keys that are new, not the
+// memory that all its keys share: each turn of a long chat names the whole of it again.
+func TestKeysAreCopied(t *testing.T) {
+	const turns, prefix, keyBytes = 200, 1000, 64
+	for _, p := range []Predictor{NewWindow(0, 0), NewModel(0)} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for turn := range turns {
+			shared := make([]byte, (prefix+turn)*keyBytes)
+			var keys [][]byte
+			for i := range prefix + turn {
+				key := shared[i*keyBytes : (i+1)*keyBytes]
+				copy(key, fmt.Sprint(i))
+				keys = append(keys, key)
+			}
+			p.Saw(seen(Asked, time.Duration(turn), 0, keys...))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(p)
+		kept, given := int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(turns*prefix*keyBytes)
+		if kept > given/4 {
+			t.Errorf("%s: %d bytes kept of %d blocks", p.Name(), kept, prefix+turns)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package prefetch
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -119,7 +120,7 @@ func (t *tree) before(s *Seen) *node {
 
 // grow adds a block behind another; at is nil for the first of a chain.
 func (t *tree) grow(s *Seen, at *node, id nodeID, key []byte) *node {
-	n := &node{id: id, key: key, parent: at}
+	n := &node{id: id, key: bytes.Clone(key), parent: at} // of its own: the keys of a request may share memory
 	if at == nil {
 		if s.Kind == Stored {
 			n.depth = int32(s.Depth)
