@@ -9,9 +9,6 @@ import (
 
 // writeReport writes the page that --report asks for, whatever became of the run.
 func (f *fioRun) writeReport() error {
-	if f.c.Report == "" {
-		return nil
-	}
 	var b bytes.Buffer
 	if err := page.Write(&b, f.result.Full(f.result.NowNS())); err != nil {
 		return err

@@ -36,19 +36,18 @@ func (f *fioRun) conduct(ctx context.Context, w io.Writer) (int, error) {
 	for _, note := range f.c.asked.Notes {
 		fmt.Fprintln(f.st.stderr, note)
 	}
-	code, err := f.result.Conduct(w, f.formats, func() error {
+	return f.result.Conduct(w, f.formats, func() error {
 		err := f.jobs(ctx)
 		f.meter.clear()
 		return err
 	})
-	if reportErr := f.writeReport(); reportErr != nil && err == nil {
-		return int(exitError), reportErr
-	}
-	return code, err
 }
 
 func (f *fioRun) resultConfig() result.Config {
 	c := result.Config{Version: fioVersion(f.st), ExitCode: func(err error) int { return int(explain(err).code) }}
+	if f.c.Report != "" {
+		c.Page = f.writeReport
+	}
 	for _, s := range f.c.asked.Global {
 		c.GlobalOptions = append(c.GlobalOptions, result.Option{Name: s.Name, Value: s.Value})
 	}

@@ -29,6 +29,9 @@ func (f *fioRun) findGates(ctx context.Context) error {
 	var err error
 	if !ask.Empty() {
 		if f.gates.budget, err = ask.Resolve(ctx, budget.Machine{Monitor: f.st.gpus.monitor}); err != nil {
+			if ctx.Err() != nil {
+				return fiorun.ErrInterrupted
+			}
 			return budgetFailure(err)
 		}
 	}

@@ -57,7 +57,7 @@ func OpenMedium(path string, o MediumOptions) (*Medium, error) {
 	if err := do.Validate(); err != nil {
 		return nil, err
 	}
-	f, err := openMediumFile(path, o)
+	f, made, err := openMediumFile(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +67,9 @@ func OpenMedium(path string, o MediumOptions) (*Medium, error) {
 	if err := m.open(o); err != nil {
 		m.d.release()
 		_ = f.Close()
+		if made {
+			err = errors.Join(err, os.Remove(path))
+		}
 		return nil, err
 	}
 	m.d.countFile(1)
@@ -79,7 +82,7 @@ func OpenMedium(path string, o MediumOptions) (*Medium, error) {
 }
 
 // openMediumFile opens path, and makes it only if o says so.
-func openMediumFile(path string, o MediumOptions) (*os.File, error) {
+func openMediumFile(path string, o MediumOptions) (f *os.File, made bool, err error) {
 	flags := os.O_RDWR
 	if o.ReadOnly {
 		flags = os.O_RDONLY
@@ -91,23 +94,24 @@ func openMediumFile(path string, o MediumOptions) (*os.File, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.GrowBytes > 0:
 		flags |= os.O_CREATE | os.O_EXCL
+		made = true
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case info.Mode().IsRegular():
 	case info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0:
 		if !o.BlockDevice {
-			return nil, fmt.Errorf("%s is %w", path, ErrBlockDevice)
+			return nil, false, fmt.Errorf("%s is %w", path, ErrBlockDevice)
 		}
 		flags |= os.O_EXCL // refused while it is mounted
 	default:
-		return nil, fmt.Errorf("%s is neither a regular file nor a block device (%v)", path, info.Mode().Type())
+		return nil, false, fmt.Errorf("%s is neither a regular file nor a block device (%v)", path, info.Mode().Type())
 	}
-	f, err := os.OpenFile(path, flags, 0o640)
+	f, err = os.OpenFile(path, flags, 0o640)
 	if errors.Is(err, syscall.EINVAL) && !o.Buffered {
-		return nil, &UnsupportedError{Dir: path, FileSystem: "its file system",
+		return nil, false, &UnsupportedError{Dir: path, FileSystem: "its file system",
 			Problem: "direct I/O is refused", Remedy: "use ext4 or XFS, or go through the page cache", Cause: err}
 	}
-	return f, err
+	return f, made, err
 }
 
 // open measures the file and sets the transfers up.
@@ -139,17 +143,44 @@ func (m *Medium) measure(growBytes int64) error {
 		return err
 	}
 	if sizeBytes < growBytes {
-		err := retry(func() error { return unix.Fallocate(f.fd, 0, sizeBytes, growBytes-sizeBytes) })
-		if errors.Is(err, syscall.EOPNOTSUPP) {
-			err = f.f.Truncate(growBytes)
-		}
-		if err != nil {
-			return pathError("grow", f.name, err)
+		if err := m.grow(sizeBytes, growBytes); err != nil {
+			return err
 		}
 		sizeBytes = growBytes
 	}
 	f.sizeBytes = sizeBytes
 	return nil
+}
+
+// grow reserves what the file lacks. A file system that has no room for it is not filled
+// up first, and a file that could not be grown is as long as before.
+func (m *Medium) grow(sizeBytes, growBytes int64) error {
+	f := m.file
+	if err := Room(f.name, growBytes-sizeBytes); err != nil {
+		return err
+	}
+	err := retry(func() error { return unix.Fallocate(f.fd, 0, sizeBytes, growBytes-sizeBytes) })
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		err = f.f.Truncate(growBytes)
+	}
+	if err != nil {
+		return errors.Join(pathError("grow", f.name, err), f.f.Truncate(sizeBytes))
+	}
+	return nil
+}
+
+// Room is nil if the file system of path has room for so many bytes more, or does not
+// tell. The error matches syscall.ENOSPC.
+func Room(path string, nBytes int64) error {
+	var s unix.Statfs_t
+	if err := retry(func() error { return unix.Statfs(path, &s) }); err != nil {
+		return nil
+	}
+	free := spaceOf(&s).FreeBytes
+	if nBytes <= free {
+		return nil
+	}
+	return fmt.Errorf("%s: %d bytes more are needed, and its file system has %d free: %w", path, nBytes, free, syscall.ENOSPC)
 }
 
 // Facts tells how transfers are made, and the alignment they need.

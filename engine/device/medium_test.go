@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/spillway-kv/spillway/engine/device"
@@ -83,6 +84,9 @@ func TestMediumPaths(t *testing.T) {
 	}
 	if _, err := device.OpenMedium(filepath.Join(missing, "file"), device.MediumOptions{GrowBytes: 4096}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing folder: %v", err)
+	}
+	if _, err := device.OpenMedium(missing, device.MediumOptions{Engine: device.EnginePsync, Buffered: true, GrowBytes: 1 << 60}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("more than there is room for: %v", err)
 	}
 	if _, err := device.OpenMedium(dir, device.MediumOptions{ReadOnly: true}); err == nil {
 		t.Error("a folder was opened")

@@ -203,11 +203,15 @@ func (d *psync) Space() (Space, error) {
 	if err := d.apart(func() error { return retry(statfs) }); err != nil {
 		return Space{}, fmt.Errorf("device %s: statfs: %w", d.dir, err)
 	}
+	return spaceOf(&s), nil
+}
+
+func spaceOf(s *unix.Statfs_t) Space {
 	unit := s.Frsize
 	if unit == 0 {
 		unit = s.Bsize
 	}
-	return Space{TotalBytes: int64(s.Blocks) * unit, FreeBytes: int64(s.Bavail) * unit}, nil
+	return Space{TotalBytes: int64(s.Blocks) * unit, FreeBytes: int64(s.Bavail) * unit}
 }
 
 // makeDir makes dir durably unless it exists.

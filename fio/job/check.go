@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // The checks refuse jobs whose options contradict one another; single values were
@@ -12,6 +13,8 @@ func checkTarget(d *draft) error {
 	switch {
 	case d.Engine == EnginePool && (d.Directory != "" || d.Filenames != nil):
 		return errors.New("ioengine=pool takes socket, and neither directory nor filename")
+	case d.Engine == EngineRaw && d.Filenames == nil && strings.ContainsAny(d.Name, "/\x00"):
+		return errors.New("without filename= files are named after their job, and its name has a / in it; give filename=, or another name")
 	case d.Engine == EngineStore && d.Directory == "":
 		return errors.New("ioengine=store needs directory=PATH, the directory of the store")
 	case d.Engine == EngineStore && d.Filenames != nil:

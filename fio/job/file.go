@@ -16,6 +16,7 @@ import (
 const (
 	fileBytesMax    = 1 << 20
 	includeDepthMax = 16
+	includesMax     = 1024 // of one job file, all together
 	jobsMax         = 4096
 )
 
@@ -68,6 +69,7 @@ func (r reader) read(path string) ([]section, error) {
 		return nil, wrong(Place{File: path}, plain(err))
 	}
 	var sections []section
+	inside := inclusion{files: new(int)}
 	for number, line := range lines(data) {
 		at := Place{path, number}
 		if line == "" {
@@ -85,7 +87,7 @@ func (r reader) read(path string) ([]section, error) {
 			return nil, wrong(at, fmt.Errorf("%q stands before the first section; begin with [global] or [JOBNAME]", line))
 		}
 		now := &sections[len(sections)-1]
-		if now.options, err = r.option(now.options, line, at, 0); err != nil {
+		if now.options, err = r.option(now.options, line, at, inside); err != nil {
 			return nil, err
 		}
 	}
@@ -95,10 +97,16 @@ func (r reader) read(path string) ([]section, error) {
 	return sections, nil
 }
 
+// inclusion is how deep a line lies in included files, and how many were read.
+type inclusion struct {
+	depth int
+	files *int
+}
+
 // option appends what a line says: one option, or all of an included file.
-func (r reader) option(options []given, line string, at Place, depth int) ([]given, error) {
+func (r reader) option(options []given, line string, at Place, in inclusion) ([]given, error) {
 	if name, included := strings.CutPrefix(line, "include"); included && (name == "" || name[0] == ' ' || name[0] == '\t') {
-		return r.include(options, strings.TrimSpace(name), at, depth)
+		return r.include(options, strings.TrimSpace(name), at, in)
 	}
 	line, err := r.expand(line)
 	if err != nil {
@@ -117,13 +125,17 @@ func (r reader) option(options []given, line string, at Place, depth int) ([]giv
 
 // include reads a file of options without sections. As in fio its name counts
 // from the working directory, or else from the file that includes it.
-func (r reader) include(options []given, name string, at Place, depth int) ([]given, error) {
+func (r reader) include(options []given, name string, at Place, in inclusion) ([]given, error) {
 	if name == "" {
 		return nil, wrong(at, errors.New("include needs a file"))
 	}
-	if depth == includeDepthMax {
+	if in.depth == includeDepthMax {
 		return nil, wrong(at, fmt.Errorf("more than %d files include one another", includeDepthMax))
 	}
+	if *in.files++; *in.files > includesMax {
+		return nil, wrong(at, fmt.Errorf("more than %d files are included", includesMax))
+	}
+	in.depth++
 	path := name
 	data, err := r.open(path)
 	if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
@@ -141,7 +153,7 @@ func (r reader) include(options []given, name string, at Place, depth int) ([]gi
 		if line[0] == '[' {
 			return nil, wrong(inside, fmt.Errorf("%s: an included file has options only, no section", line))
 		}
-		if options, err = r.option(options, line, inside, depth+1); err != nil {
+		if options, err = r.option(options, line, inside, in); err != nil {
 			return nil, err
 		}
 		if len(options) > jobsMax {

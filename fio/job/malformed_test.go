@@ -171,3 +171,24 @@ func TestIncludeLoop(t *testing.T) {
 		t.Errorf("a loop: %v", err)
 	}
 }
+
+// TestIncludesAreBounded: files that include one another many times over end in an
+// error, not in a wait.
+func TestIncludesAreBounded(t *testing.T) {
+	reads := 0
+	r := reader{getenv: func(string) (string, bool) { return "", false }, open: func(path string) ([]byte, error) {
+		reads++
+		if len(path) > includeDepthMax {
+			return nil, nil
+		}
+		line := "include " + path + "x\n"
+		if path == "x" {
+			return []byte("[a]\n" + line), nil
+		}
+		return []byte(strings.Repeat(line, 8)), nil
+	}}
+	_, err := parse([]string{"x"}, nil, r)
+	if err == nil || !strings.Contains(err.Error(), "files are included") || reads > includesMax+1 {
+		t.Errorf("%d files read: %v", reads, err)
+	}
+}

@@ -69,6 +69,12 @@ func Guard(f func() error) (err error) {
 func (r *Run) Conduct(w io.Writer, formats Formats, body func() error) (code int, err error) {
 	err = Guard(body)
 	d := r.conclude(err)
+	if r.config.Page != nil {
+		if pageErr := Guard(r.config.Page); pageErr != nil && err == nil {
+			err = pageErr
+			d = r.conclude(err)
+		}
+	}
 	if writeErr := d.Write(w, formats); writeErr != nil && err == nil {
 		return exitError, fmt.Errorf("the result could not be written: %w", writeErr)
 	}

@@ -12,6 +12,9 @@ type Config struct {
 	GlobalOptions Options
 	// ExitCode is that of an error; 1 for all if nil.
 	ExitCode func(error) int
+	// Page, if set, writes what else tells of the run, when it has ended and before the
+	// document is written; its error is the run's, unless that has one.
+	Page func() error
 }
 
 // WorkerConfig names a worker: one clone of a job.

@@ -23,15 +23,21 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/payload"
 	"github.com/spillway-kv/spillway/fio/result"
 	"github.com/spillway-kv/spillway/fio/target"
+	"github.com/spillway-kv/spillway/tiering/arena"
 )
 
 // ErrInterrupted: the context ended before the jobs did.
 var ErrInterrupted = errors.New("interrupted")
 
-// bufferBytesMax bounds the memory of the I/Os of all jobs of a phase.
-const bufferBytesMax = 8 << 30
+// The bounds of the I/Os of all jobs of a phase: their memory, each on pages of its own,
+// and their number.
+const (
+	bufferBytesMax = 8 << 30
+	iosMax         = 1 << 18
+)
 
 // Config says what to run.
 type Config struct {
@@ -119,17 +125,15 @@ func (r *runner) phase(ctx context.Context, from, to int) (err error) {
 			err = errors.Join(err, k.close())
 		}
 	}()
-	memoryBytes := int64(0)
+	if err := r.checkSize(from, to); err != nil {
+		return err
+	}
 	for i := from; i < to; i++ {
 		if ctx.Err() != nil {
 			return ErrInterrupted
 		}
-		j := &r.c.Jobs[i]
-		if memoryBytes += int64(j.NumJobs) * int64(j.IODepth) * int64(maxBytes(j)); memoryBytes > bufferBytesMax {
-			return fmt.Errorf("job %s %w: numjobs, iodepth and bs together need %d bytes of memory for I/O, more than %d", j.Name, target.ErrJob, memoryBytes, int64(bufferBytesMax))
-		}
 		k, err := r.open(ctx, i)
-		if errors.Is(err, context.Canceled) {
+		if err != nil && ctx.Err() != nil {
 			return ErrInterrupted
 		}
 		if err != nil {
@@ -155,6 +159,28 @@ func (r *runner) phase(ctx context.Context, from, to int) (err error) {
 	}
 	if ctx.Err() != nil {
 		return ErrInterrupted
+	}
+	return nil
+}
+
+// checkSize refuses jobs whose I/Os are too many or take too much memory, before anything
+// is made for them.
+func (r *runner) checkSize(from, to int) error {
+	ios, memoryBytes := int64(0), int64(0)
+	for i := from; i < to; i++ {
+		j := &r.c.Jobs[i]
+		n := int64(j.NumJobs) * int64(j.IODepth)
+		ios += n
+		memoryBytes += n * ((int64(maxBytes(j)) + payload.UnitBytes - 1) / payload.UnitBytes * payload.UnitBytes)
+		switch {
+		case ios > iosMax:
+			return fmt.Errorf("job %s %w: numjobs and iodepth together are %d I/Os in flight, more than %d", j.Name, target.ErrJob, ios, int64(iosMax))
+		case memoryBytes > bufferBytesMax:
+			return fmt.Errorf("job %s %w: numjobs, iodepth and bs together need %d bytes of memory for I/O, more than %d", j.Name, target.ErrJob, memoryBytes, int64(bufferBytesMax))
+		}
+		if err := arena.EnoughMemory(memoryBytes); err != nil {
+			return fmt.Errorf("job %s %w: numjobs, iodepth and bs together: %w", j.Name, target.ErrJob, err)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/spillway-kv/spillway/engine/device"
@@ -45,22 +46,55 @@ func openRaw(ctx context.Context, s *Set, j *job.Job) (Target, error) {
 			return nil, err
 		}
 	}
+	if err := r.prepare(ctx, s); err != nil {
+		return nil, err
+	}
+	return r, r.look()
+}
+
+// prepare looks at the files of all workers before it makes anything, and then makes and
+// fills what is missing. If there is no room after all, what was made goes again.
+func (r *raw) prepare(ctx context.Context, s *Set) (err error) {
 	seen := map[string]bool{}
-	for worker := range j.NumJobs {
+	var parts []prepared
+	for worker := range r.j.NumJobs {
 		files := r.files(worker)
 		if seen[files[0]] {
 			continue
 		}
 		seen[files[0]] = true
-		part, err := s.prepare(ctx, j, files)
+		p, err := s.prepare(r.j, files)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if worker == 0 || part.spaceBytes < r.part.spaceBytes {
-			r.part = part
+		if worker == 0 || p.part.spaceBytes < r.part.spaceBytes {
+			r.part = p.part
+		}
+		parts = append(parts, p)
+	}
+	if err := roomFor(parts); err != nil {
+		return err
+	}
+	var made []string
+	defer func() {
+		if isFull(err) {
+			for _, path := range made {
+				err = errors.Join(err, os.Remove(path))
+			}
+		}
+	}()
+	for _, p := range parts {
+		for _, c := range p.list {
+			err := s.complete(ctx, r.j, c, p.part)
+			if _, there := os.Lstat(c.path); c.missing && there == nil {
+				made = append(made, c.path)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
-	return r, r.look()
+	return nil
 }
 
 // filesOf names the files of each worker as fio does: those of filename=, or

@@ -25,34 +25,55 @@ type candidate struct {
 	bytes   int64
 }
 
-// prepare checks the files of a worker, makes and fills what is the benchmark's
-// own to make, and says which part of them is used.
-func (s *Set) prepare(ctx context.Context, j *job.Job, files []string) (rangeOf, error) {
-	var list []candidate
+// prepared is what the files of a worker are, before anything is made, and which part of
+// them is used.
+type prepared struct {
+	list []candidate
+	part rangeOf
+}
+
+// prepare checks the files of a worker.
+func (s *Set) prepare(j *job.Job, files []string) (p prepared, err error) {
 	for _, path := range files {
 		c, err := s.examine(j, path)
 		if err != nil {
-			return rangeOf{}, err
+			return p, err
 		}
-		list = append(list, c)
+		p.list = append(p.list, c)
 	}
-	part, err := partOf(j, list)
-	if err != nil {
-		return rangeOf{}, err
-	}
-	for _, c := range list {
-		if err := s.complete(ctx, j, c, part); err != nil {
-			return rangeOf{}, err
-		}
-	}
-	return part, nil
+	p.part, err = partOf(j, p.list)
+	return p, err
 }
+
+// roomFor refuses files that will not fit beside one another.
+func roomFor(all []prepared) error {
+	missing := map[string]int64{} // bytes, by directory
+	for _, p := range all {
+		for _, c := range p.list {
+			if !c.block && (c.missing || c.ours || c.bytes == 0) {
+				missing[filepath.Dir(c.path)] += max(0, p.part.needBytes()-c.bytes)
+			}
+		}
+	}
+	for dir, need := range missing {
+		if err := device.Room(dir, need); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needBytes is how long each file must be.
+func (r rangeOf) needBytes() int64 { return roundUp(r.offset+r.partBytes, payload.UnitBytes) }
 
 // examine looks at a path and refuses what the job must not touch. It makes
 // nothing.
 func (s *Set) examine(j *job.Job, path string) (candidate, error) {
 	c := candidate{path: path}
 	info, err := os.Stat(path)
+	if isStore(filepath.Dir(path)) && !s.o.Foreign && (j.Writes || err != nil || info.Size() == 0) {
+		return c, fmt.Errorf("file %s: %w: its directory holds a store; use another directory, or ioengine=store", path, ErrForeign)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.missing = true
@@ -148,7 +169,7 @@ func partOf(j *job.Job, list []candidate) (rangeOf, error) {
 // complete makes a file as long as the job needs, and, if the job reads, writes
 // what was never written: reading that would not reach the drive.
 func (s *Set) complete(ctx context.Context, j *job.Job, c candidate, part rangeOf) error {
-	need := roundUp(part.offset+part.partBytes, payload.UnitBytes)
+	need := part.needBytes()
 	own := c.missing || c.ours || c.bytes == 0 && !c.block
 	switch {
 	case c.block || !own:

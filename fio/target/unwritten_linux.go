@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// isFull says whether a file system had no room.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+
 // gap is a part of a file that was never written.
 type gap struct{ from, to int64 }
 

@@ -23,10 +23,10 @@ func shmemMode() string {
 	return mode
 }
 
-// enoughMemory refuses what would make the kernel kill this process or another:
+// EnoughMemory refuses what would make the kernel kill this process or another:
 // more than the machine has left, or than a control group above this process
 // may have at all. Where the kernel does not tell, it allows.
-func enoughMemory(nBytes int64) error {
+func EnoughMemory(nBytes int64) error {
 	if left, ok := memoryLeft(readText("/proc/meminfo")); ok && left < nBytes {
 		return fmt.Errorf("%w: %d bytes, but %d bytes of memory are available; give a smaller size", ErrSize, nBytes, left)
 	}

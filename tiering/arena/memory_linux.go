@@ -44,7 +44,7 @@ func makeMemory(w wish) (*memory, error) {
 			continue
 		}
 		if kind != PagesHugeTLB {
-			if err := enoughMemory(w.nBytes); err != nil {
+			if err := EnoughMemory(w.nBytes); err != nil {
 				return nil, err
 			}
 		}
