@@ -9,7 +9,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 type configCmd struct {

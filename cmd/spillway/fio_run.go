@@ -13,7 +13,7 @@ import (
 	fiorun "github.com/spillway-kv/spillway/fio/run"
 	"github.com/spillway-kv/spillway/fio/sweep"
 	"github.com/spillway-kv/spillway/fio/target"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // fioRun is one run of spillway fio.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 type gpuCmd struct {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 	"github.com/spillway-kv/spillway/wal"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 type nsCmd struct {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spillway-kv/spillway/fio/units"
 	"github.com/spillway-kv/spillway/tiering/plan"
-	"github.com/spillway-kv/spillway/units"
 )
 
 // capacities are the sizes to simulate.

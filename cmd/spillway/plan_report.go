@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/evict"
+	"github.com/spillway-kv/spillway/fio/units"
 	"github.com/spillway-kv/spillway/tiering/plan"
-	"github.com/spillway-kv/spillway/units"
 )
 
 // planRow is one simulation.

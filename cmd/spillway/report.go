@@ -8,7 +8,7 @@ import (
 	"github.com/spillway-kv/spillway/cmd/spillway/replay"
 	"github.com/spillway-kv/spillway/engine/histogram"
 	"github.com/spillway-kv/spillway/fio"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // replayReport is the JSON of a replay. Ratios are of block_refs; rates are per

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 type scrubCmd struct {

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // sizeRule is the one rule for sizes, shown in every help text of a command that takes one.

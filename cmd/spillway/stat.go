@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 type statCmd struct {

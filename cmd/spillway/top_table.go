@@ -8,7 +8,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/fio"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // clientsShown bounds the table of clients.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	store "github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // Lines is the derivation for people: rows of a label and a text. An empty label

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // UnitRule says how numbers and sizes are written, for help and reference.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/chart"
 	"github.com/spillway-kv/spillway/fio/result"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // latency writes nanoseconds with three digits: 0, 850 ns, 79.2 µs, 3.85 ms, 12.4 s.

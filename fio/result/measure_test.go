@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 )
 
 // TestRangesAgainstBins: the classes of latency in fio's sample are what our classes

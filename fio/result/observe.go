@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 	"github.com/spillway-kv/spillway/tiering/gpu"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/spillway-kv/spillway/fio"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // text writes what fio has no line for: I/Os that are in no percentile, CPU, and

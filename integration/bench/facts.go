@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 )
 
 // facts say where the numbers come from.

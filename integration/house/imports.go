@@ -28,8 +28,8 @@ const planted = "engine/planted"
 func Rooms() []Room {
 	return []Room{
 		{planted, nil},
-		{"units", nil},
-		{"machine", nil},
+		{"fio/units", nil},
+		{"engine/machine", nil},
 		{"engine/offheap", nil},
 		{"engine/histogram", nil},
 		{"engine/evict", []string{"engine/offheap"}},
@@ -41,7 +41,7 @@ func Rooms() []Room {
 		{"tiering", []string{"engine"}},
 		{"cluster", []string{"tiering", "engine"}},
 		{"client", []string{"cluster/wire"}},
-		{"fio", []string{"client", "cluster", "tiering", "engine", "units", "machine"}},
+		{"fio", []string{"client", "cluster", "tiering", "engine"}},
 		{"cmd", []string{anything}},
 		{"integration", []string{anything}},
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // Namespaces is the JSON of /v1/namespaces: all that any store has.

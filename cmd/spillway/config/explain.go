@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/fio/units"
 	"github.com/spillway-kv/spillway/tiering/admit"
-	"github.com/spillway-kv/spillway/units"
 )
 
 // Explain says in words what the settings come to whose numbers do not tell by themselves:

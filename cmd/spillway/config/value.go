@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // Size is a number of bytes, written as "64KiB", or plain in bytes.

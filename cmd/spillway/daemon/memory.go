@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 	"github.com/spillway-kv/spillway/tiering/gpu"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )

@@ -3,7 +3,7 @@ package doctor
 import (
 	"strings"
 
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // Level is how grave a finding is.

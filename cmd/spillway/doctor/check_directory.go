@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 func directory(f *Facts, _ Plan) []Check {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 )
 
 func drives(f *Facts, _ Plan) []Check {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/engine/device/iouring"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 func kernel(f *Facts, _ Plan) []Check {

@@ -15,7 +15,7 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/device/iouring"
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 	"github.com/spillway-kv/spillway/wal"
 )
 

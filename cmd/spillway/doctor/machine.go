@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/spillway-kv/spillway/engine/device"
-	"github.com/spillway-kv/spillway/machine"
+	"github.com/spillway-kv/spillway/engine/machine"
 )
 
 // Machine is where facts come from.

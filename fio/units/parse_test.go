@@ -3,7 +3,7 @@ package units_test
 import (
 	"testing"
 
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 func TestParseBytes(t *testing.T) {
