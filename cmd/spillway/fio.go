@@ -14,7 +14,7 @@ import (
 	"github.com/spillway-kv/spillway/fio/budget"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/result"
-	"github.com/spillway-kv/spillway/units"
+	"github.com/spillway-kv/spillway/fio/units"
 )
 
 // fioCmd has the flags that fio does not have. Those of fio, and the jobs, are read
