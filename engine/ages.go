@@ -135,7 +135,14 @@ func (s *Store) saveAgesNowAndThen(now time.Time) {
 		return
 	}
 	s.agesAt = now
-	if err := s.saveAges(false); err != nil {
+	err := s.saveAges(false)
+	if err == nil { // the index has no log of its own, and may not be flushed for hours
+		err = s.index.trouble.guard(func() error {
+			_, err := s.index.db.AsyncFlush()
+			return err
+		})
+	}
+	if err != nil {
 		s.log.Debug("the ages of blocks were not saved", "cause", err)
 	}
 }
