@@ -23,7 +23,7 @@ func (f *fioRun) sweep(ctx context.Context, depths []int, last []job.Job, runJob
 			j := &jobs[i]
 			j.IODepth, j.Group, j.WaitFor = depth, group, -1
 			j.FileStem = j.Name // all depths read the same files
-			j.Name = fmt.Sprintf("%s iodepth=%d", j.Name, depth)
+			j.Name = fmt.Sprintf("%s%s%d", j.Name, sweep.NameSuffix, depth)
 			all += depth * j.NumJobs
 		}
 		err := runJobs(ctx, jobs)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/chart"
 	"github.com/spillway-kv/spillway/fio/result"
+	"github.com/spillway-kv/spillway/fio/sweep"
 	"github.com/spillway-kv/spillway/fio/units"
 )
 
@@ -72,14 +73,28 @@ func perSecond(iops float64) string {
 	return chart.Number(iops)
 }
 
+// depthsOf says which queue depths a sweep measured; empty where there was none.
+func depthsOf(d *result.Document) string {
+	if d.Spillway == nil || d.Spillway.Sweep == nil || len(d.Spillway.Sweep.Points) < 2 {
+		return ""
+	}
+	points := d.Spillway.Sweep.Points
+	return fmt.Sprintf("queue depths %d to %d", points[0].Depth, points[len(points)-1].Depth)
+}
+
 // headline names the run: its jobs, when, against what.
 func headline(d *result.Document) (title string, subtitle []string) {
 	var names []string
 	seen := map[string]bool{}
+	depths := depthsOf(d)
 	for _, j := range d.Jobs {
-		if !seen[j.Name] {
-			seen[j.Name] = true
-			names = append(names, j.Name)
+		name := j.Name
+		if depths != "" {
+			name, _, _ = strings.Cut(name, sweep.NameSuffix)
+		}
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
 	const namesMax = 4
@@ -91,6 +106,9 @@ func headline(d *result.Document) (title string, subtitle []string) {
 		title = "A run without jobs"
 	}
 	subtitle = append(subtitle, d.Time)
+	if depths != "" {
+		subtitle = append(subtitle, depths)
+	}
 	for _, j := range d.Jobs {
 		if j.Spillway != nil && j.Spillway.Target != "" && !seen["target "+j.Spillway.Target] {
 			seen["target "+j.Spillway.Target] = true

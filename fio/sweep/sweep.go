@@ -34,6 +34,9 @@ type Point struct {
 	Verdict string `json:"verdict,omitempty"`
 }
 
+// NameSuffix stands between the name of a job and the depth at which it ran.
+const NameSuffix = " iodepth="
+
 // Sweep are the points of rising depth, and what follows from them.
 type Sweep struct {
 	BudgetNS int64   `json:"budget_ns,omitempty"` // 0: none
