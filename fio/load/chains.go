@@ -207,7 +207,7 @@ func (s *Chains) write(c *chain, op *Op) {
 func (s *Chains) fill(c *chain, op *Op, kind Kind, depth int) {
 	*op = Op{
 		Kind: kind, Namespace: uint16(s.config.Namespace), Depth: uint32(depth), Bytes: s.config.BlockBytes,
-		Offset: Anywhere, Block: c.Blocks[depth], IntendedNS: AtOnce, Tag: uint64(c.slot),
+		Offset: Anywhere, Block: c.Blocks[depth], IntendedNS: AtOnce, Tag: uint64(c.slot), Chain: uint32(c.slot) + 1,
 	}
 	if c.first {
 		c.first, op.IntendedNS = false, c.StartNS
@@ -239,7 +239,7 @@ func (s *Chains) Done(op *Op, outcome Outcome, nowNS int64) {
 func (s *Chains) load(c *chain, nowNS int64) {
 	l := &s.report
 	*l = Load{
-		Namespace: s.config.Namespace, Blocks: len(c.Blocks), Loaded: c.prefix,
+		Namespace: s.config.Namespace, Blocks: len(c.Blocks), Loaded: c.prefix, Prefix: c.Blocks[:c.prefix], BlockBytes: s.config.BlockBytes,
 		LoadedBytes: int64(c.prefix) * int64(s.config.BlockBytes),
 		InputTokens: c.InputTokens, StartNS: c.StartNS,
 	}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -59,8 +60,8 @@ func TestOneRequest(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nnot %q", got, want)
 	}
-	wantLoad := Load{Blocks: 4, Loaded: 2, LoadedBytes: 8192, LoadedTokens: 32, InputTokens: 70, StartNS: 1000, EndNS: 1014}
-	if len(loads) != 1 || loads[0] != wantLoad {
+	wantLoad := Load{Blocks: 4, Loaded: 2, Prefix: []uint64{10, 11}, BlockBytes: 4096, LoadedBytes: 8192, LoadedTokens: 32, InputTokens: 70, StartNS: 1000, EndNS: 1014}
+	if len(loads) != 1 || !reflect.DeepEqual(loads[0], wantLoad) {
 		t.Errorf("%+v\nnot %+v", loads, wantLoad)
 	}
 	if feed.endNS[0] != 1401+300 {

@@ -35,6 +35,9 @@ type Op struct {
 	Namespace uint16
 	// Depth is the block's position in its chain, root 0.
 	Depth uint32
+	// Chain, if not 0, is the same for all ops of one request. Such of one kind that
+	// follow each other may be carried out in one call.
+	Chain uint32
 	// Bytes is the length. Blocks of different lengths are different blocks.
 	Bytes int
 	// Offset is the place in the file for targets without keys, or Anywhere. It
@@ -90,10 +93,11 @@ const (
 	Failed                    // an error of the medium, of the system or of the target
 	Damage                    // wrong bytes
 	Unverified                // a read that was to be proven holds nothing that a benchmark wrote
+	Present                   // a put of a chain's block that is there already: nothing was written
 	// Outcomes is how many there are.
-	Outcomes = 8
+	Outcomes = 9
 )
 
-var outcomeNames = [Outcomes]string{"ok", "miss", "late", "busy", "dropped", "error", "damage", "unverified"}
+var outcomeNames = [Outcomes]string{"ok", "miss", "late", "busy", "dropped", "error", "damage", "unverified", "present"}
 
 func (o Outcome) String() string { return outcomeNames[o] }

@@ -46,6 +46,9 @@ type Load struct {
 	// Blocks is the length of the chain, Loaded how many of them, from the root,
 	// were read and right.
 	Blocks, Loaded int
+	// Prefix are the blocks that were loaded, root first, of BlockBytes each.
+	Prefix     []uint64
+	BlockBytes int
 	// LoadedBytes and LoadedTokens are theirs, InputTokens those of the request;
 	// tokens are 0 if unknown.
 	LoadedBytes               int64

@@ -60,7 +60,7 @@ func apart(s *result.SpillwayStats) string {
 	for _, n := range []struct {
 		count int64
 		name  string
-	}{{s.Damaged, "damaged"}, {s.Failed, "failed"}, {s.Late, "late"}, {s.Missed, "missed"}, {s.Unverified, "unverified"}, {s.Dropped, "dropped"}, {s.Busy, "busy"}} {
+	}{{s.Damaged, "damaged"}, {s.Failed, "failed"}, {s.Late, "late"}, {s.Missed, "missed"}, {s.Unverified, "unverified"}, {s.Dropped, "dropped"}, {s.Busy, "busy"}, {s.Present, "present"}} {
 		if n.count > 0 {
 			parts = append(parts, count(n.count)+" "+n.name)
 		}

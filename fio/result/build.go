@@ -137,7 +137,7 @@ func (m *merged) spillwayStats(d Direction) *SpillwayStats {
 	}
 	n := func(o Outcome) int64 { return int64(t.outcomes[o]) }
 	s := &SpillwayStats{Done: n(Done), Missed: n(Missed), Late: n(Late), Failed: n(Failed), Unverified: n(Unverified),
-		Damaged: n(Damaged), Dropped: n(Dropped), Busy: n(Busy), Series: t.series.document()}
+		Damaged: n(Damaged), Dropped: n(Dropped), Busy: n(Busy), Present: n(Present), Series: t.series.document()}
 	if t.service != nil {
 		l := LatencyOf(t.service.Snapshot(), m.config.Percentiles)
 		s.ServiceNS = &l

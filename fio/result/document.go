@@ -179,6 +179,7 @@ type SpillwayStats struct {
 	Damaged    int64 `json:"damaged"`
 	Dropped    int64 `json:"dropped"`
 	Busy       int64 `json:"busy"`
+	Present    int64 `json:"present"`
 	// ServiceNS runs from issue to done, where lat_ns runs from the intended start.
 	ServiceNS *Latency `json:"service_ns,omitempty"`
 	Series    *Series  `json:"series,omitempty"`

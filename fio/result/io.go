@@ -37,10 +37,12 @@ const (
 	Dropped
 	// Busy: refused at once because a queue was full.
 	Busy
+	// Present: a put of a block that was there already; nothing was written.
+	Present
 	outcomeCount
 )
 
-var outcomeNames = [outcomeCount]string{"done", "missed", "late", "failed", "unverified", "damaged", "dropped", "busy"}
+var outcomeNames = [outcomeCount]string{"done", "missed", "late", "failed", "unverified", "damaged", "dropped", "busy", "present"}
 
 func (o Outcome) String() string { return outcomeNames[o] }
 

@@ -27,8 +27,8 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 			s.ServiceNS.text(b, "service "+d.name)
 		}
 		if s.counted() > s.Done {
-			fmt.Fprintf(b, "     not in the percentiles of %s: missed=%d, late=%d, failed=%d, unverified=%d, damaged=%d, dropped=%d, busy=%d\n",
-				d.name, s.Missed, s.Late, s.Failed, s.Unverified, s.Damaged, s.Dropped, s.Busy)
+			fmt.Fprintf(b, "     not in the percentiles of %s: missed=%d, late=%d, failed=%d, unverified=%d, damaged=%d, dropped=%d, busy=%d, present=%d\n",
+				d.name, s.Missed, s.Late, s.Failed, s.Unverified, s.Damaged, s.Dropped, s.Busy, s.Present)
 		}
 	}
 	j.Prefix.text(b)
@@ -39,7 +39,7 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 
 // counted are all I/Os, however they ended.
 func (s *SpillwayStats) counted() int64 {
-	return s.Done + s.Missed + s.Late + s.Failed + s.Unverified + s.Damaged + s.Dropped + s.Busy
+	return s.Done + s.Missed + s.Late + s.Failed + s.Unverified + s.Damaged + s.Dropped + s.Busy + s.Present
 }
 
 func (s *Spillway) text(b *bytes.Buffer) {

@@ -15,7 +15,7 @@ import (
 // outcomes are the result's names of what a target answers.
 var outcomes = [load.Outcomes]result.Outcome{
 	load.OK: result.Done, load.Miss: result.Missed, load.Late: result.Late, load.Busy: result.Busy, load.Dropped: result.Dropped,
-	load.Failed: result.Failed, load.Damage: result.Damaged, load.Unverified: result.Unverified,
+	load.Failed: result.Failed, load.Damage: result.Damaged, load.Unverified: result.Unverified, load.Present: result.Present,
 }
 
 // finish proves an ended I/O, counts it, and makes it free, or a write of what it

@@ -48,8 +48,11 @@ func newWorker(k *crew, n int) (_ *worker, err error) {
 	return w, nil
 }
 
-// prefixLoad counts the load of one request.
+// prefixLoad counts the load of one request, and makes what it loaded young.
 func (w *worker) prefixLoad(l *load.Load) {
+	if t, ok := w.lane.(target.Toucher); ok && l.Loaded > 0 {
+		t.Touch(uint16(l.Namespace), l.BlockBytes, l.Prefix)
+	}
 	computeNS := int64(0)
 	if of := w.k.r.c.Compute; of != nil {
 		computeNS = of(l.LoadedTokens).Nanoseconds()

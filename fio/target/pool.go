@@ -100,11 +100,14 @@ func (p *pool) Lane(int) (Lane, error) {
 	return l, nil
 }
 
-// poolLane asks for one block in each call.
+// poolLane asks for one block in each call; of a chain, for all that were handed over
+// together.
 type poolLane struct {
 	p    *pool
 	c    *client.Client
 	crew *crew
+
+	touch touched
 
 	mu     sync.Mutex
 	spaces map[space]*client.Namespace
@@ -113,7 +116,7 @@ type poolLane struct {
 // poolIO is a poolLane's part of an IO.
 type poolIO struct {
 	region *client.Region
-	block  [1]client.Block
+	blocks []client.Block // of the call that this IO owns
 	place  [1]client.Place
 	key    blockKey
 }
@@ -130,9 +133,7 @@ func (l *poolLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &poolIO{region: region}
-	st.block[0] = client.Block{Places: st.place[:]}
-	return &IO{memory: region.Bytes(), ended: ended, state: st}, nil
+	return &IO{memory: region.Bytes(), ended: ended, state: &poolIO{region: region}}, nil
 }
 
 // Identity implements Lane.
@@ -161,43 +162,63 @@ func (l *poolLane) namespace(sp space) (*client.Namespace, error) {
 // errGone says why an I/O without an answer failed.
 var errGone = errors.New("the daemon is not there")
 
-func (l *poolLane) do(io *IO) {
-	st := io.state.(*poolIO)
-	io.StartedAt = time.Time{}
-	ns, err := l.namespace(space{io.Namespace, io.Bytes})
+func (l *poolLane) do(call []*IO) {
+	ns, err := l.namespace(space{call[0].Namespace, call[0].Bytes})
 	if err != nil {
-		io.end(load.Failed, err)
+		for _, io := range call {
+			io.StartedAt, io.Outcome, io.Err = time.Time{}, load.Failed, err
+		}
+		endCall(call, time.Now())
 		return
 	}
-	st.place[0] = client.Place{Region: st.region, LengthBytes: io.Bytes}
-	var status client.Status
-	var released <-chan struct{}
-	if io.Kind == load.Read {
-		st.block[0].Key = st.key.of(io.Block, 0)
-		j := ns.Get(st.block[:], client.GetOptions{})
-		status, released = j.Wait().Statuses[0], j.Released()
+	var j *client.Job
+	var statuses []client.Status
+	if call[0].Kind == load.Read {
+		j = ns.Get(l.blocks(call, 0), client.GetOptions{NoTouch: call[0].Chain != 0})
+		statuses = j.Wait().Statuses
 	} else {
-		status, released = l.put(ns, io, st)
+		j, statuses = l.put(ns, call)
 	}
-	outcome, err := l.outcome(status)
-	if outcome != load.Late {
-		io.end(outcome, err)
-		return
+	ended, late := time.Now(), false
+	for i, io := range call {
+		io.StartedAt = time.Time{}
+		io.Outcome, io.Err = l.outcome(statuses[i])
+		late = late || io.Outcome == load.Late
 	}
-	late := time.Now()
-	<-released // the memory is the daemon's until then
-	io.Outcome, io.Err, io.EndedAt = outcome, err, late
-	io.ended(io)
+	if late {
+		<-j.Released() // the memory is the daemon's until then
+	}
+	endCall(call, ended)
 }
 
-func (l *poolLane) put(ns *client.Namespace, io *IO, st *poolIO) (client.Status, <-chan struct{}) {
+// blocks names the blocks of a call, in memory of its owner.
+func (l *poolLane) blocks(call []*IO, generation uint64) []client.Block {
+	owner := call[0].state.(*poolIO)
+	owner.blocks = owner.blocks[:0]
+	for _, io := range call {
+		st := io.state.(*poolIO)
+		st.place[0] = client.Place{Region: st.region, LengthBytes: io.Bytes}
+		owner.blocks = append(owner.blocks, client.Block{Key: st.key.of(io.Block, generation), Places: st.place[:]})
+	}
+	return owner.blocks
+}
+
+func (l *poolLane) put(ns *client.Namespace, call []*IO) (*client.Job, []client.Status) {
 	for generation := uint64(0); ; generation = l.p.tries.next() {
-		st.block[0].Key = st.key.of(io.Block, generation)
-		j := ns.Put(st.block[:], client.PutOptions{Depth: io.Depth})
-		if status := j.Wait().Statuses[0]; status != client.Present {
-			return status, j.Released()
+		j := ns.Put(l.blocks(call, generation), client.PutOptions{Depth: call[0].Depth})
+		if statuses := j.Wait().Statuses; call[0].Chain != 0 || statuses[0] != client.Present {
+			return j, statuses
 		}
 	}
+}
+
+// Touch implements Toucher.
+func (l *poolLane) Touch(namespace uint16, blockBytes int, blocks []uint64) {
+	ns, err := l.namespace(space{namespace, blockBytes})
+	if err != nil {
+		return // the reads have told
+	}
+	l.touch.tailFirst(blocks, func(keys [][]byte) { ns.Touch(0, keys) })
 }
 
 func (l *poolLane) outcome(status client.Status) (load.Outcome, error) {
@@ -208,6 +229,8 @@ func (l *poolLane) outcome(status client.Status) (load.Outcome, error) {
 		return load.Late, nil
 	case client.Busy:
 		return load.Busy, nil
+	case client.Present: // a block of a chain
+		return load.Present, nil
 	}
 	if !l.c.Connected() {
 		return load.Failed, errGone

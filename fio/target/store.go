@@ -1,7 +1,6 @@
 package target
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"time"
@@ -46,19 +45,21 @@ func (t *storeTarget) Lane(int) (Lane, error) {
 }
 
 // storeLane calls Get and Put for one block each, so that each latency is one
-// block's.
+// block's; of a chain, for all blocks that were handed over together.
 type storeLane struct {
 	t      *storeTarget
 	crew   *crew
 	spaces map[space]*engine.Namespace // filled by Submit
 	memory memory
+	touch  touched
+	keys   []engine.Key // of one Touch
 }
 
 // storeIO is a storeLane's part of an IO.
 type storeIO struct {
 	ns   *engine.Namespace
-	get  [1]engine.GetItem
-	put  [1]engine.PutItem
+	gets []engine.GetItem // of the call that this IO owns
+	puts []engine.PutItem
 	bufs [1][]byte
 	key  blockKey
 }
@@ -104,31 +105,39 @@ func (l *storeLane) namespace(sp space) (*engine.Namespace, error) {
 	return ns, err
 }
 
-// do carries out one I/O, on a goroutine of the crew or of the worker.
-func (l *storeLane) do(io *IO) {
-	st := io.state.(*storeIO)
-	io.StartedAt = time.Time{}
-	st.bufs[0] = io.Data
-	switch {
-	case st.ns == nil:
-		io.end(load.Failed, io.Err)
-	case io.Kind == load.Read:
-		l.read(io, st)
-	default:
-		l.write(io, st)
+// do carries out one call, on a goroutine of the crew or of the worker.
+func (l *storeLane) do(call []*IO) {
+	for _, io := range call {
+		io.StartedAt = time.Time{}
+		io.state.(*storeIO).bufs[0] = io.Data
 	}
+	switch st := call[0].state.(*storeIO); {
+	case st.ns == nil:
+		for _, io := range call {
+			io.Outcome = load.Failed // io.Err says why
+		}
+	case call[0].Kind == load.Read:
+		l.read(call, st)
+	default:
+		l.write(call, st)
+	}
+	endCall(call, time.Now())
 }
 
-func (l *storeLane) read(io *IO, st *storeIO) {
-	it := &st.get[0]
-	*it = engine.GetItem{Key: engine.Key{Bytes: st.key.of(io.Block, 0)}, Dst: st.bufs[:]}
-	err := st.ns.Get(st.get[:], engine.GetOptions{})
-	io.StartedAt = it.StartedAt
-	if err != nil {
-		io.end(load.Failed, err)
-		return
+func (l *storeLane) read(call []*IO, owner *storeIO) {
+	items := owner.gets[:0]
+	for _, io := range call {
+		st := io.state.(*storeIO)
+		items = append(items, engine.GetItem{Key: engine.Key{Bytes: st.key.of(io.Block, 0)}, Dst: st.bufs[:]})
 	}
-	io.end(readOutcome(it.Status, it.Err))
+	owner.gets = items
+	err := owner.ns.Get(items, engine.GetOptions{NoTouch: call[0].Chain != 0})
+	for i, io := range call {
+		io.StartedAt = items[i].StartedAt
+		if io.Outcome, io.Err = readOutcome(items[i].Status, items[i].Err); err != nil {
+			io.Outcome, io.Err = load.Failed, err
+		}
+	}
 }
 
 // readOutcome judges an answered read. What failed its checksum is damage; a miss
@@ -150,26 +159,35 @@ func readOutcome(status engine.Status, cause error) (load.Outcome, error) {
 	}
 }
 
-func (l *storeLane) write(io *IO, st *storeIO) {
-	it := &st.put[0]
+func (l *storeLane) write(call []*IO, owner *storeIO) {
+	var err error
 	for generation := uint64(0); ; generation = l.t.tries.next() {
-		*it = engine.PutItem{Key: engine.Key{Bytes: st.key.of(io.Block, generation)}, Src: st.bufs[:], Depth: io.Depth}
-		if err := st.ns.Put(st.put[:], engine.PutOptions{}); err != nil {
-			io.end(load.Failed, err)
-			return
+		items := owner.puts[:0]
+		for _, io := range call {
+			st := io.state.(*storeIO)
+			items = append(items, engine.PutItem{Key: engine.Key{Bytes: st.key.of(io.Block, generation)}, Src: st.bufs[:], Depth: io.Depth})
 		}
-		if it.Status != engine.Present {
+		owner.puts = items
+		err = owner.ns.Put(items, engine.PutOptions{})
+		if err != nil || call[0].Chain != 0 || items[0].Status != engine.Present {
 			break
 		}
 	}
-	io.StartedAt = it.StartedAt
-	io.end(writeOutcome(it.Status, it.Err))
+	for i, io := range call {
+		it := &owner.puts[i]
+		io.StartedAt = it.StartedAt
+		if io.Outcome, io.Err = writeOutcome(it.Status, it.Err); err != nil {
+			io.Outcome, io.Err = load.Failed, err
+		}
+	}
 }
 
 func writeOutcome(status engine.Status, cause error) (load.Outcome, error) {
 	switch {
 	case status == engine.Stored:
 		return load.OK, nil
+	case status == engine.Present: // a block of a chain
+		return load.Present, nil
 	case status == engine.Late:
 		return load.Late, cause
 	case status == engine.Busy:
@@ -181,19 +199,25 @@ func writeOutcome(status engine.Status, cause error) (load.Outcome, error) {
 	}
 }
 
+// Touch implements Toucher.
+func (l *storeLane) Touch(namespace uint16, blockBytes int, blocks []uint64) {
+	ns, err := l.namespace(space{namespace, blockBytes})
+	if err != nil {
+		return // the reads have told
+	}
+	l.touch.tailFirst(blocks, func(keys [][]byte) {
+		l.keys = l.keys[:0]
+		for _, k := range keys {
+			l.keys = append(l.keys, engine.Key{Bytes: k})
+		}
+		_, _ = ns.Touch(l.keys) // a closed store: the next read tells
+	})
+}
+
 // Close implements Lane.
 func (l *storeLane) Close() error {
 	l.crew.close()
 	l.memory.unregister()
 	l.memory.free()
 	return nil
-}
-
-// blockKey is memory for a key: block and generation, big-endian, 8 bytes each.
-type blockKey [16]byte
-
-func (k *blockKey) of(block, generation uint64) []byte {
-	binary.BigEndian.PutUint64(k[:], block)
-	binary.BigEndian.PutUint64(k[8:], generation)
-	return k[:]
 }

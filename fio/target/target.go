@@ -116,6 +116,13 @@ type Lane interface {
 	Close() error
 }
 
+// Toucher is a Lane whose target keeps blocks by age. Reads of a chain leave ages as
+// they are; Touch then makes the prefix that was loaded young, its blocks root first,
+// in one call.
+type Toucher interface {
+	Touch(namespace uint16, blockBytes int, blocks []uint64)
+}
+
 // IO is one I/O. The runner fills in the op and, for a write, Data; the target the
 // rest.
 type IO struct {
@@ -130,12 +137,15 @@ type IO struct {
 	// process can see: for pool, and where no transfer was made, it is zero.
 	// EndedAt is when the target was done.
 	StartedAt, EndedAt time.Time
+	// More: others of the same call end right behind this one.
+	More bool
 	// IssuedAt is the runner's: just before Submit.
 	IssuedAt time.Time
 
 	memory []byte
 	ended  func(*IO)
-	state  any // the lane's
+	state  any   // the lane's
+	call   []*IO // a crew's
 }
 
 // SetBytes sets Bytes and cuts Data to it.
