@@ -108,6 +108,10 @@ type poolLane struct {
 	crew *crew
 
 	touch touched
+	// region is the memory of all IOs, since a daemon bounds the regions of a client;
+	// what lies behind free is nobody's yet.
+	region *client.Region
+	free   int64
 
 	mu     sync.Mutex
 	spaces map[space]*client.Namespace
@@ -116,6 +120,7 @@ type poolLane struct {
 // poolIO is a poolLane's part of an IO.
 type poolIO struct {
 	region *client.Region
+	offset int64          // of the IO's memory in it
 	blocks []client.Block // of the call that this IO owns
 	place  [1]client.Place
 	key    blockKey
@@ -129,11 +134,17 @@ func (l *poolLane) SpaceBytes() int64 { return l.p.j.Size.Bytes }
 
 // NewIO implements Lane.
 func (l *poolLane) NewIO(maxBytes int, ended func(*IO)) (*IO, error) {
-	region, err := l.c.Allocate(roundUp(int64(maxBytes), 4096))
-	if err != nil {
-		return nil, err
+	stride := roundUp(int64(maxBytes), pageBytes)
+	if l.region == nil || l.free+stride > int64(len(l.region.Bytes())) {
+		var err error
+		if l.region, err = l.c.Allocate(stride * int64(l.p.j.IODepth)); err != nil {
+			return nil, err
+		}
+		l.free = 0
 	}
-	return &IO{memory: region.Bytes(), ended: ended, state: &poolIO{region: region}}, nil
+	st := &poolIO{region: l.region, offset: l.free}
+	l.free += stride
+	return &IO{memory: l.region.Bytes()[st.offset:l.free:l.free], ended: ended, state: st}, nil
 }
 
 // Identity implements Lane.
@@ -197,7 +208,7 @@ func (l *poolLane) blocks(call []*IO, generation uint64) []client.Block {
 	owner.blocks = owner.blocks[:0]
 	for _, io := range call {
 		st := io.state.(*poolIO)
-		st.place[0] = client.Place{Region: st.region, LengthBytes: io.Bytes}
+		st.place[0] = client.Place{Region: st.region, OffsetBytes: st.offset, LengthBytes: io.Bytes}
 		owner.blocks = append(owner.blocks, client.Block{Key: st.key.of(io.Block, generation), Places: st.place[:]})
 	}
 	return owner.blocks
