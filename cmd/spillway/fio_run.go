@@ -68,6 +68,7 @@ func (f *fioRun) jobs(ctx context.Context) error {
 	jobs := f.c.asked.Jobs
 	set := target.NewSet(jobs, target.Options{Foreign: f.c.AllowForeign, Logger: warnings(f.st.stderr, f.c.JSON), Progress: f.preparing})
 	f.observe(jobs)
+	f.announce(jobs)
 	err := f.all(ctx, set, jobs)
 	return errors.Join(err, set.Close())
 }

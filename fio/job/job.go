@@ -127,7 +127,7 @@ func (c Check) String() string { return checkNames[c] }
 // meaning: Criterion is measured over Duration.
 type Steady struct {
 	Criterion Criterion
-	Limit     float64 // in percent of the mean if Percent, else IOPS or bytes per second, and that per second for a slope
+	Limit     float64 // in percent of the mean if Percent, else IOPS or bytes per second; for a slope, from one Interval to the next
 	Percent   bool
 	Duration  time.Duration // 0: steadystate is off
 	RampTime  time.Duration

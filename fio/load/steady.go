@@ -36,6 +36,9 @@ func NewSteady(c job.Steady) *Steady {
 	return &Steady{config: c, rates: make([]float64, max(2, c.Duration/c.Interval))}
 }
 
+// Window is how many rates it looks at.
+func (s *Steady) Window() int { return len(s.rates) }
+
 // OfSlope tells whether a criterion looks at the slope.
 func OfSlope(c job.Criterion) bool {
 	return c == job.SteadyIOPSSlope || c == job.SteadyBandwidthSlope

@@ -126,7 +126,7 @@ type SteadyState struct {
 	Criterion string  `json:"criterion"`
 	MaxDev    Decimal `json:"max_deviation"`
 	Slope     Decimal `json:"slope"`
-	// Data are the rates that it was judged by, one a second.
+	// Data are the rates that it was judged by, one for each check, the oldest first.
 	Data *SteadyData `json:"data,omitempty"`
 }
 

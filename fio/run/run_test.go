@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -183,6 +184,9 @@ func TestSteady(t *testing.T) {
 		s := onSim(t, d, f, j).doc.Jobs[0]
 		if s.SteadyState == nil || s.SteadyState.Attained != 1 || s.Read.RuntimeMS > 10_000 || s.Read.RuntimeMS < 5000 {
 			t.Errorf("%+v after %d ms", s.SteadyState, s.Read.RuntimeMS)
+		}
+		if d := s.SteadyState.Data; d == nil || len(d.IOPS) != 5 || len(d.BW) != 5 || d.BWMean < 4090*d.IOPSMean || slices.Min(d.IOPS) < 900 || slices.Max(d.IOPS) > 1100 {
+			t.Errorf("rates %+v", d)
 		}
 		f.Close()
 		d.Close()

@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio/job"
@@ -37,7 +39,8 @@ func (k *crew) watchSteady() (stop func()) {
 func (k *crew) steadyStep() func() {
 	c := &k.job.SteadyState
 	judge := load.NewSteady(*c)
-	began, last, at := time.Now(), int64(0), time.Now()
+	window := steadyWindow{most: judge.Window()}
+	began, lastOps, lastBytes, at := time.Now(), int64(0), int64(0), time.Now()
 	return func() {
 		now := time.Now()
 		var ops, bytes int64
@@ -45,19 +48,47 @@ func (k *crew) steadyStep() func() {
 			ops += worker.doneOps.Load()
 			bytes += worker.doneBytes.Load()
 		}
-		count := float64(ops)
-		if c.Criterion == job.SteadyBandwidth || c.Criterion == job.SteadyBandwidthSlope {
-			count = float64(bytes)
-		}
-		rate := (count - float64(last)) / now.Sub(at).Seconds()
-		last, at = int64(count), now
+		seconds := now.Sub(at).Seconds()
+		iops, bw := float64(ops-lastOps)/seconds, float64(bytes-lastBytes)/seconds
+		lastOps, lastBytes, at = ops, bytes, now
 		if now.Sub(began) <= c.RampTime+k.job.RampTime {
 			return
 		}
+		rate := iops
+		if c.Criterion == job.SteadyBandwidth || c.Criterion == job.SteadyBandwidthSlope {
+			rate = bw
+		}
+		window.add(iops, bw)
 		s := judge.Add(rate)
-		k.workers[0].recorder.Settle(steadyState(c, s))
+		state := steadyState(c, s)
+		state.Data = window.data()
+		k.workers[0].recorder.Settle(state)
 		if s.Attained {
 			k.end()
 		}
 	}
+}
+
+// steadyWindow keeps the rates of the last checks.
+type steadyWindow struct {
+	most     int
+	iops, bw []int64
+}
+
+func (w *steadyWindow) add(iops, bw float64) {
+	if len(w.iops) == w.most {
+		w.iops, w.bw = w.iops[1:], w.bw[1:]
+	}
+	w.iops, w.bw = append(w.iops, int64(math.Round(iops))), append(w.bw, int64(math.Round(bw)))
+}
+
+// data is the result's form, a copy.
+func (w *steadyWindow) data() *result.SteadyData {
+	mean := func(all []int64) (sum int64) {
+		for _, n := range all {
+			sum += n
+		}
+		return sum / int64(len(all))
+	}
+	return &result.SteadyData{BWMean: mean(w.bw), IOPSMean: mean(w.iops), IOPS: slices.Clone(w.iops), BW: slices.Clone(w.bw)}
 }
