@@ -34,7 +34,7 @@ type LoadVerdict struct {
 func JudgeLoads(ratios histogram.Snapshot, faster uint64) LoadVerdict {
 	g := Judge(ratios, Parity)
 	v := LoadVerdict{Judgement: g.Judgement, Loads: g.Samples, Faster: faster, P99: ratioOf(g.P99NS), Low: ratioOf(g.LowNS), High: ratioOf(g.HighNS)}
-	if g.HighNS == 0 {
+	if g.Samples < SamplesMin {
 		v.Reason = fmt.Sprintf("%d loads of prefixes are too few to judge; at least %d are needed", v.Loads, SamplesMin)
 		return v
 	}
