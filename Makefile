@@ -20,7 +20,7 @@ TIMEOUT  ?= 4h
 export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 
 # Rooms whose goroutines share memory: their short tests run again under the race detector.
-RACED := ./engine/... ./wal/... ./cluster/... ./tiering/arena ./tiering/gpu ./fio/result ./integration/mount ./cmd/spillway/replay ./cmd/spillway/admin ./cmd/spillway/daemon
+RACED := ./engine/... ./wal/... ./cluster/... ./tiering/admit ./tiering/arena ./tiering/gpu ./tiering/memory ./tiering/prefetch ./tiering/worth ./fio/result ./integration/mount ./cmd/spillway/replay ./cmd/spillway/admin ./cmd/spillway/daemon
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-python test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean

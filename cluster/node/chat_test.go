@@ -297,10 +297,11 @@ var chatFirst = flag.Uint64("chat.first", 101, "first seed of TestChat")
 var chatSeeds = flag.Int("chat.seeds", 1, "seeds of TestChat")
 
 // TestChat compares what is fetched ahead. The model's constants were chosen on seed 1;
-// these are others.
+// these are others. The short form, of 20 minutes, looks at medians, which so few loads can
+// tell; SPILLWAY_LONG=1 takes 80 minutes, the window as well, and P99.
 func TestChat(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute")
+		t.Skip("takes some seconds")
 	}
 	gaps := turnGaps(t)
 	for seed := *chatFirst; seed < *chatFirst+uint64(*chatSeeds); seed++ {
@@ -311,9 +312,15 @@ func TestChat(t *testing.T) {
 var chatBlocks = flag.Int("chat.blocks", 4096, "blocks of memory in TestChat")
 
 func chatTable(t *testing.T, seed uint64, gaps []float64) {
-	c := chatConfig{seed: seed, sessions: 0.4, warm: 40 * time.Minute, run: 80 * time.Minute, blocks: *chatBlocks}
+	c := chatConfig{seed: seed, sessions: 0.4, warm: 15 * time.Minute, run: 20 * time.Minute, blocks: *chatBlocks}
+	predictors, percent, most := []string{PrefetchNone, PrefetchModel}, 50.0, 0.5
+	if os.Getenv("SPILLWAY_LONG") != "" {
+		c.warm, c.run = 40*time.Minute, 80*time.Minute
+		predictors = []string{PrefetchNone, PrefetchWindow, PrefetchModel}
+		percent, most = 99, 0.7
+	}
 	var none, model chatResult
-	for _, c.predictor = range []string{PrefetchNone, PrefetchWindow, PrefetchModel} {
+	for _, c.predictor = range predictors {
 		began := time.Now()
 		r := runChat(t, c, gaps)
 		slices.Sort(r.load)
@@ -331,9 +338,9 @@ func chatTable(t *testing.T, seed uint64, gaps []float64) {
 		}
 	}
 	for what, both := range map[string][2][]time.Duration{"a request's load": {none.load, model.load}, "block reads": {none.read, model.read}} {
-		before, after := chatPercentile(both[0], 99), chatPercentile(both[1], 99)
-		if float64(after) > 0.7*float64(before) {
-			t.Errorf("seed %d: P99 of %s is %v with the model and %v without: less than 30 %% lower", seed, what, after, before)
+		before, after := chatPercentile(both[0], percent), chatPercentile(both[1], percent)
+		if float64(after) > most*float64(before) {
+			t.Errorf("seed %d: P%.0f of %s is %v with the model and %v without, want %.0f %% of that at most", seed, percent, what, after, before, 100*most)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type planCmd struct {
 	Requests      int           `placeholder:"N" help:"How many requests to generate, 12031 by default, or to read of a trace; 0 means all."`
 	Seed          uint64        `default:"1" help:"Seed of the generated chats."`
 	Quiet         bool          `short:"q" help:"Show no progress; --json shows none either."`
-	Trace         string        `arg:"" optional:"" complete:"file" help:"Trace in the Mooncake format: JSON lines, plain or zstd."`
+	Trace         string        `arg:"" optional:"" complete:"file" help:"Trace in the Mooncake format: JSON lines, plain or zstd. It is held in memory: at most 2^27 references to blocks."`
 }
 
 // driveYears is for how long makers state drive writes per day.

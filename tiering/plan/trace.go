@@ -34,6 +34,10 @@ type Trace struct {
 // Load reads a trace. progress, if set, is told now and then how many requests are
 // read.
 func Load(ctx context.Context, src trace.Source, progress func(requests int)) (*Trace, error) {
+	return loadUpTo(ctx, src, progress, ReferencesMax)
+}
+
+func loadUpTo(ctx context.Context, src trace.Source, progress func(requests int), most int) (*Trace, error) {
 	t := &Trace{TokensPerUnit: trace.TokensPerBlock}
 	numbers := map[uint64]uint32{}
 	for {
@@ -44,8 +48,8 @@ func Load(ctx context.Context, src trace.Source, progress func(requests int)) (*
 		if err != nil {
 			return nil, err
 		}
-		if len(t.Blocks)+len(q.HashIDs) > ReferencesMax {
-			return nil, fmt.Errorf("%w: more than %d block references", ErrTooLong, ReferencesMax)
+		if len(t.Blocks)+len(q.HashIDs) > most {
+			return nil, fmt.Errorf("%w: it is held in memory, and names more than %d blocks; give its first %d requests or fewer", ErrTooLong, most, len(t.ends))
 		}
 		for _, id := range q.HashIDs {
 			n, known := numbers[id]
