@@ -24,6 +24,7 @@ func TestBadOptions(t *testing.T) {
 		"queue":          {Dir: dir, CapacityBytes: 1 << 30, QueueDepth: 64, QueueOps: 63},
 		"sync interval":  {Dir: dir, CapacityBytes: 1 << 30, SyncInterval: time.Microsecond},
 		"lease share":    {Dir: dir, CapacityBytes: 1 << 30, LeaseShare: 1.5},
+		"lease no share": {Dir: dir, CapacityBytes: 1 << 30, LeaseShare: math.NaN()},
 		"lease time":     {Dir: dir, CapacityBytes: 1 << 30, LeaseMax: -1},
 		"half simulated": {CapacityBytes: 1 << 30, IndexFS: newRig(t, sim.Config{}).fs},
 	} {

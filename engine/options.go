@@ -149,7 +149,7 @@ func (o Options) Validate() error {
 		return bad("sync interval %v is less than 1ms", o.SyncInterval)
 	case o.StuckAfter < 100*time.Millisecond || o.ScrubBytesPerSecond < 0:
 		return bad("stuck after %v is less than 100ms, or negative scrub rate %d", o.StuckAfter, o.ScrubBytesPerSecond)
-	case o.LeaseMax < 0 || o.LeaseShare < 0 || o.LeaseShare > 1:
+	case o.LeaseMax < 0 || !(o.LeaseShare >= 0 && o.LeaseShare <= 1): // no number is refused too
 		return bad("lease time %v or share %v", o.LeaseMax, o.LeaseShare)
 	}
 	return nil

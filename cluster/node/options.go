@@ -164,6 +164,9 @@ func (o Options) Validate() error {
 	if err := o.Admission.validate(); err != nil {
 		return err
 	}
+	if _, ok := newPredictor(o.Prefetch); !ok {
+		return fmt.Errorf("%w: prefetch is %q, want %s, %s or %s", ErrOptions, o.Prefetch, PrefetchModel, PrefetchWindow, PrefetchNone)
+	}
 	if err := o.validateCompute(); err != nil {
 		return err
 	}

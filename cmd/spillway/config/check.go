@@ -75,7 +75,7 @@ func (f *File) checkLists() error {
 	for i := range f.Stores {
 		s := &f.Stores[i]
 		if _, err := evict.Named(s.Policy); err != nil {
-			return fmt.Errorf("[[store]] number %d (%s): policy: %w", i+1, s.Dir, err)
+			return &Error{Text: fmt.Sprintf("[[store]] number %d (%s): policy: %v", i+1, s.Dir, err)}
 		}
 		if err := s.Options(nil).Validate(); err != nil {
 			return fmt.Errorf("[[store]] number %d (%s): %w", i+1, s.Dir, err)
