@@ -118,12 +118,14 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 			return nil, err
 		}
 		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
-			writes: n.drives[i].budget.NewShare(n.options.Load().writeShare(d.Name)),
-			seed:   n.seeds[i], size: n.sizes[i]})
+			seed: n.seeds[i], size: n.sizes[i]})
 	}
 	s.compute.Store(n.options.Load().computeOf(&d))
 	if err := s.setQuota(rule.QuotaBytes); err != nil {
 		return nil, err
+	}
+	for i := range s.parts { // nothing fails any more: a share stays for ever
+		s.parts[i].writes = n.drives[i].budget.NewShare(n.options.Load().writeShare(d.Name))
 	}
 	n.events.mu.Lock()
 	for i := range s.parts {
