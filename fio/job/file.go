@@ -3,13 +3,14 @@ package job
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"github.com/spillway-kv/spillway/tiering/model"
 )
 
 // The bounds of what is read.
@@ -45,22 +46,8 @@ type reader struct {
 
 func osReader() reader { return reader{open: readBounded, getenv: os.LookupEnv} }
 
-// readBounded reads a file of at most fileBytesMax bytes.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > fileBytesMax {
-		return nil, fmt.Errorf("more than %d bytes: this is no job file", fileBytesMax)
-	}
-	return data, nil
-}
+// readBounded reads a job file.
+func readBounded(path string) ([]byte, error) { return model.ReadFile(path, fileBytesMax) }
 
 // read answers the sections of a job file, in order.
 func (r reader) read(path string) ([]section, error) {

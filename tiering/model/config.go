@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -46,7 +47,8 @@ func Load(path string) (*Model, error) {
 	return FromConfig(name, text)
 }
 
-// ReadFile reads a whole file; one of more than bytesMax bytes is an error, and not read.
+// ReadFile reads a whole small file; a pipe or a device gives what it has. One of more
+// than bytesMax bytes is a *fs.PathError, as other faults are.
 func ReadFile(path string, bytesMax int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,7 +57,7 @@ func ReadFile(path string, bytesMax int64) ([]byte, error) {
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, bytesMax+1))
 	if err == nil && int64(len(text)) > bytesMax {
-		err = fmt.Errorf("%s: more than %d bytes", path, bytesMax)
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes", bytesMax)}
 	}
 	return text, err
 }

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"sort"
@@ -18,6 +16,7 @@ import (
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/tiering/memory"
+	"github.com/spillway-kv/spillway/tiering/model"
 )
 
 // Error says what is wrong with a configuration, and where.
@@ -50,19 +49,8 @@ func Load(path string) (*File, error) {
 	return Parse(path, text)
 }
 
-// readFile reads a whole small file; a pipe or a device gives what it has.
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
-	if err == nil && len(text) > fileBytesMax {
-		err = &Error{File: path, Text: fmt.Sprintf("more than %d bytes", fileBytesMax)}
-	}
-	return text, err
-}
+// readFile reads a configuration or a token's file.
+func readFile(path string) ([]byte, error) { return model.ReadFile(path, fileBytesMax) }
 
 // Parse is Load of text that came from path.
 func Parse(path string, text []byte) (*File, error) {
