@@ -44,7 +44,7 @@ func (r traceRun) check(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	args := append(r.args, "--json", "--quiet")
 	args = append(args, source...)
-	v := run(t, nil, onDir(dir, "replay", args...)...).want(t, exitPass).object(t)
+	v := run(t, nil, onDir(dir, "replay", append(args, "--policy", "lru")...)...).want(t, exitPass).object(t)
 	slots := int(v["slots"].(float64))
 	want := simulate(requests, slots)
 	t.Logf("%d requests, %d slots, hits %d, writes %d, evicted %v", len(requests), slots, want.hits, want.writes, v["evicted"])

@@ -375,7 +375,10 @@ class Away(DaemonTest):
         before = state()
         for _ in range(10):
             once()
-        self.assertEqual(state(), before)
+        descriptors, threads, mapped = state()
+        self.assertLessEqual(descriptors, before[0])  # fewer: of other tests, collected meanwhile
+        self.assertLessEqual(threads, before[1])
+        self.assertEqual(mapped, before[2])
 
     def test_memory_after_a_loss(self) -> None:
         """What a lost connection had under way does not touch memory that was released."""
