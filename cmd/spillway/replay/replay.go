@@ -190,17 +190,20 @@ func (r *runner) request(q trace.Request) error {
 	}
 	for low := (len(keys) - 1) / part * part; low >= 0; low -= part {
 		high := min(low+part, len(keys))
-		partial := high == len(keys) && q.InputLength%trace.TokensPerBlock != 0 && (q.InputLength-1)/trace.TokensPerBlock+1 == len(keys)
-		if err := r.put(keys[low:high], q.HashIDs[low:high], low, partial); err != nil {
+		o := engine.PutOptions{Durability: r.c.Durability, EndDepth: uint32(len(keys) - 1)}
+		if high < len(keys) {
+			o.Before = keys[high]
+		}
+		o.Partial = high == len(keys) && q.InputLength%trace.TokensPerBlock != 0 && (q.InputLength-1)/trace.TokensPerBlock+1 == len(keys)
+		if err := r.put(keys[low:high], q.HashIDs[low:high], low, o); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// put stores one part of a chain, whose first block has this depth; partial: its last
-// one is not full.
-func (r *runner) put(keys []engine.Key, ids []uint64, depth int, partial bool) error {
+// put stores one part of a chain, whose first block has this depth.
+func (r *runner) put(keys []engine.Key, ids []uint64, depth int, o engine.PutOptions) error {
 	r.puts = r.puts[:0]
 	for i, id := range ids {
 		r.puts = append(r.puts, engine.PutItem{
@@ -208,7 +211,7 @@ func (r *runner) put(keys []engine.Key, ids []uint64, depth int, partial bool) e
 		})
 	}
 	began := r.c.Now()
-	err := r.ns.Put(r.puts, engine.PutOptions{Durability: r.c.Durability, Partial: partial})
+	err := r.ns.Put(r.puts, o)
 	r.result.WriteNS += r.c.Now().Sub(began).Nanoseconds()
 	if err != nil {
 		return err

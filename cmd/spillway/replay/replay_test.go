@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
+	"github.com/spillway-kv/spillway/engine/evict"
 	"github.com/spillway-kv/spillway/tiering/trace"
 )
 
@@ -38,7 +39,8 @@ func onStore(t *testing.T, capacityBytes int64, blockBytes int, work func(*engin
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := engine.Open(engine.Options{Dir: "sim", CapacityBytes: capacityBytes, Device: session, IndexFS: vfs.NewMem()})
+	s, err := engine.Open(engine.Options{Dir: "sim", CapacityBytes: capacityBytes, Device: session, IndexFS: vfs.NewMem(),
+		Policy: evict.NewLRU}) // which does not ask for the time
 	if err != nil {
 		t.Fatal(err)
 	}
