@@ -13,10 +13,9 @@ import (
 // latest uses. Blocks without an age, put since ages were saved or under a policy that
 // keeps none, are the youngest, in the order of their puts.
 type loadedAges struct {
-	mem    *offheap.Array[age] // those read, and by record those of the blocks
-	ages   []age               // by position
-	of     []age               // by record: its block's; position 0: none
-	blocks int
+	mem  *offheap.Array[age] // those read, and by record those of the blocks
+	ages []age               // by position
+	of   []age               // by record: its block's; position 0: none
 }
 
 // readLoadedAges reads what was saved, and makes room for the ages of all blocks.

@@ -59,7 +59,7 @@ var targetOptions = []Option{
 		Differs: "One directory, not a list; raw needs it or filename, store needs it.",
 		set: func(d *draft, text string) error {
 			if paths := splitPaths(text); len(paths) > 1 {
-				return errors.New("one directory, not a list; a colon in a name is written \\:")
+				return errors.New(`one directory, not a list; write \: for a colon in a name`)
 			}
 			d.Directory = splitPaths(text)[0]
 			return nil

@@ -15,7 +15,6 @@ type arrivals struct {
 	gaps           *rand.Rand // exponential gaps if not nil, else equal ones
 	count          uint64     // operations or bytes so far
 	poissonNS      float64
-	meanBytes      float64 // of an operation, for exponential gaps by bytes
 	bytesPerSecond uint64
 }
 

@@ -12,7 +12,6 @@ type future struct {
 	t        *Trace
 	capacity int
 	nextUse  []uint32 // per reference: request of the next use of its block, or never
-	request  int      // the next one that begins
 	current  []uint32 // per block: its next use as of the latest reference
 	here     []bool
 	held     int
