@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -30,10 +31,8 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}
-	for name, neighbour := range map[string]Key{"After": o.After, "Before": o.Before} {
-		if len(neighbour.Bytes) > KeyMaxBytes {
-			return fmt.Errorf("%s: %w, not %d", name, ErrKey, len(neighbour.Bytes))
-		}
+	if err := errors.Join(checkNeighbour("After", o.After), checkNeighbour("Before", o.Before)); err != nil {
+		return err
 	}
 	s := ns.s
 	if err := s.begin(); err != nil {
@@ -68,6 +67,14 @@ type putBatch struct {
 	late        <-chan struct{} // closes at the deadline
 	newest      uint64          // highest position whose sync a durable put waits for
 	again       bool            // claim has more to look at, after others had their turn
+}
+
+// checkNeighbour checks a key of PutOptions that may be empty.
+func checkNeighbour(name string, k Key) error {
+	if len(k.Bytes) > KeyMaxBytes {
+		return fmt.Errorf("%s: %w, not %d", name, ErrKey, len(k.Bytes))
+	}
+	return nil
 }
 
 // neighbour is the ID of a block next to the items in their chain, zero if k is none.

@@ -61,22 +61,25 @@ func (c *conn) known(number uint64) bool {
 // it may use the number and the room again at once, and finds the request counted
 // no more.
 func (q *request) leave() {
-	c := q.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	q.leaveLocked()
+}
+
+func (q *request) leaveLocked() {
 	if !q.last {
 		q.last = true
-		c.open--
+		q.c.open--
 	}
 }
 
 // finish ends a request: it has its answer and every release.
 func (q *request) finish() {
-	q.leave()
 	q.c.node.bodyBytes.Add(-int64(len(q.body)))
 	giveBody(q.body)
 	c := q.c
 	c.mu.Lock()
+	q.leaveLocked()
 	if c.requests[q.number] == q { // else another has the number by now
 		delete(c.requests, q.number)
 	}

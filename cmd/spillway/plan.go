@@ -114,13 +114,10 @@ func writeFile(path string, write func(io.Writer) error) error {
 }
 
 func (c *planCmd) check() error {
+	if err := checkTraceChoice(c.Trace, c.Generate, c.Requests); err != nil {
+		return err
+	}
 	switch {
-	case c.Generate && c.Trace != "":
-		return usagef("give one of them", "both a trace and --generate")
-	case !c.Generate && c.Trace == "":
-		return usagef("give one of them", "neither a trace nor --generate")
-	case c.Requests < 0:
-		return usagef("give 0 for all", "--requests %d is negative", c.Requests)
 	case c.RestartAt < 0:
 		return usagef("leave it out for none", "--restart-at %v is negative", c.RestartAt)
 	case c.Model != "" && c.BlockBytes > 0:

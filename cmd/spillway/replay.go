@@ -108,14 +108,24 @@ func (c *replayCmd) run(ctx context.Context, st *state) error {
 	return gravest(replayErr, err, report.print(st.stdout, c.JSON), report.failure())
 }
 
-func (c *replayCmd) check() error {
+// checkTraceChoice wants either a trace or a generated one, and a number of requests.
+func checkTraceChoice(trace string, generate bool, requests int) error {
 	switch {
-	case c.Generate && c.Trace != "":
+	case generate && trace != "":
 		return usagef("give one of them", "both a trace and --generate")
-	case !c.Generate && c.Trace == "":
+	case !generate && trace == "":
 		return usagef("give one of them", "neither a trace nor --generate")
-	case c.Requests < 0:
-		return usagef("give 0 for all", "--requests %d is negative", c.Requests)
+	case requests < 0:
+		return usagef("give 0 for all", "--requests %d is negative", requests)
+	}
+	return nil
+}
+
+func (c *replayCmd) check() error {
+	if err := checkTraceChoice(c.Trace, c.Generate, c.Requests); err != nil {
+		return err
+	}
+	switch {
 	case c.For < 0:
 		return usagef("leave it out for no limit", "--for %v is negative", c.For)
 	case c.Depth < 1 || c.Depth > depthMax:

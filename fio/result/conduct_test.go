@@ -58,7 +58,7 @@ func TestEveryEndIsADocument(t *testing.T) {
 		"error":              {func(*Run) error { return errors.New("no such drive") }, 1, "no such drive"},
 		"interrupted":        {func(*Run) error { return context.Canceled }, 1, "canceled"},
 		"panic":              {func(*Run) error { panic("an engine broke") }, 1, "an engine broke"},
-		"panic in a worker":  {func(*Run) error { return inGoroutine(func() error { panic(errors.New("nil map")) }) }, 1, "nil map"},
+		"panic in a worker":  {func(*Run) error { return inGoroutine(func() error { unmade[0]++; return nil }) }, 1, "nil map"},
 		"pass":               {func(r *Run) error { verdict(r, fio.Pass); return nil }, 0, ""},
 		"over":               {func(r *Run) error { verdict(r, fio.Over); return nil }, 3, ""},
 		"cannot judge":       {func(r *Run) error { verdict(r, fio.CannotJudge); return nil }, 4, ""},
@@ -81,6 +81,9 @@ func inGoroutine(f func() error) error {
 	go func() { done <- Guard(f) }()
 	return <-done
 }
+
+// unmade is a map that nobody has made: a write to it panics, as a fault of a program does.
+var unmade map[int]int
 
 // TestUsageKeepsItsCode: the caller says how an error of its own ends.
 func TestUsageKeepsItsCode(t *testing.T) {
