@@ -84,6 +84,7 @@ func (s *Store) commitOnce(data bool) {
 		return
 	}
 	for _, ns := range s.namespaces {
+		_ = ns.payDropLocked() // while the log is full it stays owed
 		for ns.appendFreesLocked() {
 			s.turnLocked()
 		}

@@ -31,6 +31,7 @@ type Namespace struct {
 	passed        int // victims in a row that could not go
 	freeing       []freeItem
 	freeingPlaces []Place // parallel to freeing
+	dropOwed      uint32  // the log still owes the record that incarnations up to here are dropped; 0: nothing
 }
 
 func (s *Store) newNamespace(r namespaceRecord) (*Namespace, error) {
@@ -238,11 +239,25 @@ func (ns *Namespace) endDrop(old uint32, file storeFile) {
 	s.file = file
 	ns.dropping = false
 	ns.policy = s.policies.New()
-	// The record only cleans the index; the store file is what counts.
-	if _, err := s.appendLocked(appendDrop(nil, ns.number, old), false); err != nil {
-		s.log.Warn("index entries of a dropped namespace stay until the next open", "namespace", ns.descriptor.Name, "cause", err)
+	ns.dropOwed = old
+	if err := ns.payDropLocked(); err != nil {
+		s.log.Debug("the record of a drop waits until the log has room", "namespace", ns.descriptor.Name, "cause", err)
 	}
 	s.wakeLocked()
+}
+
+// payDropLocked logs the drop that the log had no room for, before any put of the next
+// incarnation: whoever watches events would else take such a block for a dropped one. The
+// record only cleans the index and tells the watchers; the store file is what counts.
+func (ns *Namespace) payDropLocked() error {
+	if ns.dropOwed == 0 {
+		return nil
+	}
+	if _, err := ns.s.appendLocked(appendDrop(nil, ns.number, ns.dropOwed), false); err != nil {
+		return err
+	}
+	ns.dropOwed = 0
+	return nil
 }
 
 // wakeUnlock ends a locked section in which waiters' conditions changed.

@@ -154,7 +154,10 @@ func (w *writeOp) publishLocked() (uint64, error) {
 		w.unclaimLocked()
 		return 0, fmt.Errorf("%w: deleted while it was written", ErrGone)
 	}
-	position, err := s.appendLocked(w.record.append(make([]byte, 0, putFixedBytes+len(w.record.key))), false)
+	err, position := w.ns.payDropLocked(), uint64(0)
+	if err == nil {
+		position, err = s.appendLocked(w.record.append(make([]byte, 0, putFixedBytes+len(w.record.key))), false)
+	}
 	if err != nil {
 		if !errors.Is(err, wal.ErrFull) {
 			w.unclaimLocked()
