@@ -1,0 +1,74 @@
+package pool
+
+import (
+	"context"
+
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// ID names a block in the whole pool: derived from namespace, incarnation, group and
+// key, and the same on every node (docs/format/index.md).
+type ID = [16]byte
+
+// Local is a node's own part of the pool: what peers are answered from. The node
+// implements it. All methods may be called from many goroutines.
+type Local interface {
+	// Space is the namespace of this ID if the node has it open, or else opens it from
+	// what its stores know; nil if they have none.
+	Space(id [32]byte) Space
+	// OpenSpace opens a namespace, as a client's OpenNamespace would, but without a token.
+	OpenSpace(d engine.Descriptor) (Space, error)
+	// Spaces are all namespaces that the node's stores have, in use or not.
+	Spaces() []Space
+	// Room is what the stores can hold, and what of it they can take without evicting.
+	Room() (capacityBytes, freeBytes int64)
+}
+
+// Space is a namespace over all stores of this node.
+type Space interface {
+	ID() [32]byte
+	Descriptor() engine.Descriptor
+	// Incarnation is the one that all stores have, or are being raised to.
+	Incarnation() uint32
+	// Raise erases, durably, everything of incarnations below this one, and goes on
+	// under it. A lower or equal one changes nothing.
+	Raise(incarnation uint32) error
+	// IDs derives the IDs of keys, and says under which incarnation.
+	IDs(keys []engine.Key) (ids []ID, incarnation uint32)
+	// Present says which blocks are here.
+	Present(ids []ID) []bool
+	// Lease is Present with a promise that what was found stays for a while; the
+	// lease ends with release, at the latest after o.Lease.
+	Lease(ids []ID, o engine.MatchOptions) (present []bool, release func())
+	// Read loads blocks into frames of the node, as its drives have time for peers,
+	// and calls ready for each, from any goroutine, before it returns; pieces stay until
+	// done is called. A block that is not there, or not in time, is not ready.
+	Read(ctx context.Context, ids []ID, ready func(i int, pieces [][]byte, checksum uint64, done func()))
+	// Touch makes blocks young again, root first.
+	Touch(ids []ID)
+	// Write stores blocks that came from a peer; see Arrival.
+	Write(ctx context.Context, a *Arrival)
+	// Delete erases blocks durably.
+	Delete(ids []ID) error
+	// Scan calls f for every block, in no order, until f returns false.
+	Scan(f func(engine.Entry) bool) error
+}
+
+// Arrival is a run of blocks on its way into the stores.
+type Arrival struct {
+	Incarnation uint32 // refused whole where the namespace has another
+	Items       []ArrivalItem
+	Options     engine.PutOptions // Partial, After, EndDepth, Durability, DropIfBusy, Deadline
+	Moved       bool              // a copy by the pool itself: admission has judged it before
+}
+
+// ArrivalItem is one block.
+type ArrivalItem struct {
+	Key        engine.Key
+	Src        [][]byte // proven against the sender's checksum
+	Depth      uint32
+	Importance uint8
+	Span       uint32
+	Status     engine.Status
+	Err        error
+}
