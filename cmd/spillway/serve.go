@@ -16,6 +16,10 @@ type serveCmd struct {
 	Socket        string        `placeholder:"PATH" help:"Where clients connect (/run/spillway/spillway.sock)."`
 	Admin         string        `placeholder:"ADDRESS" help:"Where metrics and health are served, such as 127.0.0.1:9470; none without it."`
 	Pprof         bool          `help:"Serve Go's profiles there, too."`
+	Pool          string        `placeholder:"ID" help:"Be a node of the pool with this ID (docs/pool.md)."`
+	Join          []string      `placeholder:"HOST:PORT" help:"Gossip addresses of some nodes of the pool, after commas; a pool's first node gives none."`
+	PoolName      string        `placeholder:"NAME" help:"This node's name in the pool (the host's)."`
+	PoolListen    string        `placeholder:"ADDRESS" help:"Where other nodes' data connections are taken (:7420); their gossip at the port behind it."`
 	LogLevel      string        `placeholder:"LEVEL" help:"The least that is logged: debug, info, warn or error."`
 	BufferedIO    bool          `name:"buffered-io" help:"Allow buffered I/O where the file system has no direct I/O."`
 	AnyFilesystem bool          `name:"any-filesystem" help:"Allow file systems other than ext4 and XFS."`
@@ -52,6 +56,12 @@ func (c *serveCmd) load() (*config.File, error) {
 	override(&f.Socket.Path, c.Socket)
 	override(&f.Admin.Address, c.Admin)
 	override(&f.Admin.Pprof, c.Pprof)
+	override(&f.Pool.ID, c.Pool)
+	override(&f.Pool.Name, c.PoolName)
+	override(&f.Pool.Bind, c.PoolListen)
+	if len(c.Join) > 0 {
+		f.Pool.Seeds = c.Join
+	}
 	override(&f.Log.Level, c.LogLevel)
 	override(&f.Limits.StopTime.Duration, c.StopTime)
 	return f, nil

@@ -56,6 +56,9 @@ func (f *File) Check() error {
 	if err := f.checkLists(); err != nil {
 		return err
 	}
+	if err := f.checkPool(); err != nil {
+		return err
+	}
 	if _, err := f.Admin.Secret(); err != nil {
 		return err
 	}

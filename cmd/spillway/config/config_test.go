@@ -200,6 +200,25 @@ budget = "30ms"
 compute_per_token = "14us"
 gpu = "h200"
 tp = 2
+[pool]
+id = "p"
+name = "n"
+dir = "/pool"
+bind = "10.0.0.7:1"
+advertise = "a:2"
+gossip_bind = "10.0.0.7:3"
+gossip_advertise = "a:4"
+seeds = ["b", "c:5"]
+profile = "slow"
+zone = "z"
+copies = 2
+placement = "local"
+match_time = "15ms"
+get_time = "16ms"
+put_time = "17ms"
+drain_rate = "18MiB"
+hot_copies = true
+connections = 4
 [admin]
 address = "[::1]:0"
 token = "a"
@@ -233,8 +252,15 @@ format = "json"
 	if id, err := f.Socket.GroupID(); id != 4711 || err != nil {
 		t.Errorf("group %d, %v", id, err)
 	}
+	if p := f.Pool; f.PoolDir() != "/pool" || p.GossipAddress() != "10.0.0.7:3" || !reflect.DeepEqual(p, Pool{ID: "p", Name: "n", Dir: "/pool", Bind: "10.0.0.7:1", Advertise: "a:2",
+		GossipBind: "10.0.0.7:3", GossipAdvertise: "a:4", Seeds: []string{"b", "c:5"}, Profile: ProfileSlow, Zone: "z", Copies: 2, Placement: PlacementLocal,
+		MatchTime: Duration{15 * time.Millisecond}, GetTime: Duration{16 * time.Millisecond}, PutTime: Duration{17 * time.Millisecond},
+		DrainRate: 18 << 20, HotCopies: true, Connections: 4}) {
+		t.Errorf("pool %+v", p)
+	}
 	for _, field := range unset(reflect.ValueOf(*f), "") {
-		if !slices.Contains([]string{"socket.token", "admin.allow_remote", "admin.token_file", "namespace.token_file", "limits.stop_time", "limits.pinned_memory", "gate.model"}, field) {
+		if !slices.Contains([]string{"socket.token", "admin.allow_remote", "admin.token_file", "namespace.token_file", "limits.stop_time", "limits.pinned_memory", "gate.model",
+			"pool.keyring", "pool.tls_cert", "pool.tls_key", "pool.tls_ca"}, field) {
 			t.Errorf("this test does not set %s", field)
 		}
 	}

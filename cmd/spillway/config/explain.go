@@ -26,6 +26,16 @@ func (f *File) Explain() (lines []string) {
 	if o, ok := f.Memory.Tier(); ok && o.Bytes > machineBytes() {
 		say("memory: dram_bytes, %s, is more than this machine's %s: the daemon would not start here", units.Bytes(o.Bytes), units.Bytes(machineBytes()))
 	}
+	if p := &f.Pool; p.ID != "" {
+		name, _ := p.NodeName() // checked
+		say("pool %s: this node is %s, its data port on %s, its gossip on %s, its state in %s", p.ID, name, p.Bind, p.GossipAddress(), f.PoolDir())
+		if len(p.Seeds) == 0 {
+			say("pool %s: no seeds: this node begins a pool, and others name it as theirs", p.ID)
+		}
+		if who := p.Insecure(); who != "" {
+			say("pool %s: %s", p.ID, who)
+		}
+	}
 	for i := range f.Stores {
 		s := &f.Stores[i]
 		for _, l := range f.Admission.budgets(int64(s.Capacity)) {

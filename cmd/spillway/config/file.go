@@ -20,6 +20,7 @@ type File struct {
 	Memory     Memory      `toml:"memory"`                 // the memory tier above the stores
 	Namespaces []Namespace `toml:"namespace" reload:"yes"` // rules for namespaces, by name
 	Gate       Gate        `toml:"gate"`                   // what block reads are measured against
+	Pool       Pool        `toml:"pool"`                   // this node's part in a pool of nodes; none without an id
 	Admin      Admin       `toml:"admin"`                  // metrics, health and the operator's HTTP interface
 	Log        Log         `toml:"log"`                    // what the daemon writes to its standard error
 }

@@ -63,6 +63,9 @@ func Parse(path string, text []byte) (*File, error) {
 		return nil, &Error{File: path, Text: err.Error()}
 	}
 	f.setDefaults()
+	if wrong := f.Pool.check(); wrong != nil {
+		return nil, &Error{File: path, Line: lineOfKey(text, "pool", wrong.key), Text: wrong.Error()}
+	}
 	return f, nil
 }
 
@@ -78,6 +81,7 @@ func Default() *File {
 		Admission: Admission{Admit: o.Admission.Admit, WriteBurst: Duration{o.Admission.WriteBurst}, WearBurst: Duration{o.Admission.WearBurst}},
 		Memory:    Memory{Mode: string(memory.Exclusive), NUMA: NUMAAuto, Prefetch: node.PrefetchModel},
 		Gate:      Gate{TP: 1},
+		Pool:      defaultPool(),
 		Log:       Log{Level: "info", Format: "text"},
 	}
 }

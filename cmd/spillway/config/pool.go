@@ -1,0 +1,270 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/pool"
+)
+
+// Pool is this node's part in a pool of nodes.
+type Pool struct {
+	ID              string   `toml:"id"`                      // of the pool, the same on all its nodes; empty: this daemon is in no pool
+	Name            string   `toml:"name"`                    // of this node, which no other node of the pool has; empty: the host's
+	Dir             string   `toml:"dir"`                     // where the node keeps who it is and what was erased; empty: that of the first store with .pool behind it
+	Bind            string   `toml:"bind"`                    // where data connections of other nodes are taken, host and port; without a host on all addresses
+	Advertise       string   `toml:"advertise"`               // where other nodes reach that, a host with or without a port; empty: the host of gossip_advertise and the port of bind
+	GossipBind      string   `toml:"gossip_bind"`             // where the nodes tell each other who is there, host and port, TCP and UDP; empty: the host of bind and the port behind its
+	GossipAdvertise string   `toml:"gossip_advertise"`        // where other nodes reach that; empty: the address of this machine that fits
+	Seeds           []string `toml:"seeds"`                   // gossip addresses of some nodes of the pool, or names that stand for them, with or without a port; of all nodes the same list will do
+	Keyring         string   `toml:"keyring"`                 // a file with the keys of the gossip; without it everybody who reaches the port may join and listen
+	Profile         string   `toml:"profile"`                 // how soon a node that is gone counts as failed: fast, default or slow
+	Zone            string   `toml:"zone"`                    // where this node stands, such as a rack; copies go to different zones
+	TLSCert         string   `toml:"tls_cert"`                // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
+	TLSKey          string   `toml:"tls_key"`                 // a file with its key
+	TLSCA           string   `toml:"tls_ca"`                  // a file with the certificates that those of the nodes are signed by
+	Copies          int      `toml:"copies"`                  // of each new block, on different nodes, 1 to 3
+	Placement       string   `toml:"placement"`               // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
+	MatchTime       Duration `toml:"match_time"`              // how long a match waits for other nodes
+	GetTime         Duration `toml:"get_time"`                // how long a block may take from another node, without a deadline of its own
+	PutTime         Duration `toml:"put_time"`                // how long a run may take to another node
+	DrainRate       Size     `toml:"drain_rate" reload:"yes"` // bytes a second at which a draining node hands its blocks over, and lost copies are made anew
+	HotCopies       bool     `toml:"hot_copies" reload:"yes"` // keep a copy here of what is read here often and lives elsewhere
+	Connections     int      `toml:"connections"`             // to each other node, 1 to 16
+}
+
+// Ports that a node takes unless the configuration says otherwise.
+const (
+	DataPort   = "7420"
+	GossipPort = "7421"
+)
+
+// Values of pool.placement and pool.profile.
+const (
+	PlacementRun   = "run"
+	PlacementLocal = "local"
+	ProfileFast    = "fast"
+	ProfileDefault = "default"
+	ProfileSlow    = "slow"
+)
+
+// poolNameMaxBytes and poolZoneMaxBytes keep what a node says of itself within what the
+// gossip carries.
+const (
+	poolNameMaxBytes = 64
+	poolZoneMaxBytes = 32
+	connectionsMost  = 16
+)
+
+func defaultPool() Pool {
+	return Pool{Bind: ":" + DataPort, Seeds: []string{}, Profile: ProfileDefault, Copies: 1, Placement: PlacementRun, MatchTime: Duration{50 * time.Millisecond},
+		GetTime: Duration{time.Second}, PutTime: Duration{5 * time.Second}, DrainRate: 256 << 20, Connections: 2}
+}
+
+// keyError is a value of [pool] that is wrong.
+type keyError struct{ key, text string }
+
+func (e *keyError) Error() string { return "pool." + e.key + " " + e.text }
+
+func wrong(key, format string, args ...any) *keyError {
+	return &keyError{key, fmt.Sprintf(format, args...)}
+}
+
+// check says which value is wrong in itself.
+func (p *Pool) check() *keyError {
+	for _, c := range []func() *keyError{p.checkWords, p.checkAddresses, p.checkNumbers} {
+		if err := c(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// word are what IDs, names and zones are made of: they end up in logs, metrics and on
+// command lines.
+var word = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+func (p *Pool) checkWords() *keyError {
+	for _, w := range []struct {
+		key, value string
+		most       int
+	}{{"id", p.ID, pool.PoolIDMaxBytes}, {"name", p.Name, poolNameMaxBytes}, {"zone", p.Zone, poolZoneMaxBytes}} {
+		if w.value != "" && (len(w.value) > w.most || !word.MatchString(w.value)) {
+			return wrong(w.key, "is %q; want at most %d letters, digits, dots, dashes and underscores, the first and the last a letter or a digit", w.value, w.most)
+		}
+	}
+	if p.Placement != PlacementRun && p.Placement != PlacementLocal {
+		return wrong("placement", "is %q, want run or local", p.Placement)
+	}
+	if p.Profile != ProfileFast && p.Profile != ProfileDefault && p.Profile != ProfileSlow {
+		return wrong("profile", "is %q, want fast, default or slow", p.Profile)
+	}
+	return nil
+}
+
+func (p *Pool) checkAddresses() *keyError {
+	for key, bind := range map[string]string{"bind": p.Bind, "gossip_bind": p.GossipBind} {
+		if _, _, err := splitAddress(bind, ""); err != nil && (bind != "" || key == "bind") {
+			return wrong(key, "is %q: %v", bind, err)
+		}
+	}
+	for key, at := range map[string]string{"advertise": p.Advertise, "gossip_advertise": p.GossipAdvertise} {
+		if host, port, err := splitAddress(at, DataPort); at != "" && (err != nil || host == "" || port == "0") {
+			return wrong(key, "is %q: want what other nodes connect to, such as 10.0.0.7, 10.0.0.7:7420, [fd00::7]:7420 or a name", at)
+		}
+	}
+	for _, seed := range p.Seeds {
+		if host, port, err := splitAddress(seed, GossipPort); err != nil || host == "" || port == "0" {
+			return wrong("seeds", "has %q: want an address or a name, such as 10.0.0.7, 10.0.0.7:7421, [fd00::7]:7421 or node-a.example.org", seed)
+		}
+	}
+	return nil
+}
+
+func (p *Pool) checkNumbers() *keyError {
+	if p.Copies < 1 || p.Copies > pool.CopiesMax {
+		return wrong("copies", "is %d, want 1 to %d", p.Copies, pool.CopiesMax)
+	}
+	if p.Connections < 1 || p.Connections > connectionsMost {
+		return wrong("connections", "is %d, want 1 to %d", p.Connections, connectionsMost)
+	}
+	for key, d := range map[string]Duration{"match_time": p.MatchTime, "get_time": p.GetTime, "put_time": p.PutTime} {
+		if d.Duration < time.Millisecond || d.Duration > time.Hour {
+			return wrong(key, "is %v, want 1ms to 1h", d)
+		}
+	}
+	if p.DrainRate < 1<<20 {
+		return wrong("drain_rate", "is %d bytes a second, want 1MiB or more", p.DrainRate)
+	}
+	return nil
+}
+
+// splitAddress takes a host and a port apart, for all addresses that there are: 10.0.0.7:1,
+// [fd00::7]:1, a name with a port; and without one if there is a port to take then.
+func splitAddress(text, port string) (host, given string, err error) {
+	host, given, err = net.SplitHostPort(text)
+	if err != nil && port != "" {
+		bare := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+		if net.ParseIP(bare) == nil && strings.ContainsAny(bare, ":[]/ ") {
+			return "", "", errors.New("no host, and no host with a port")
+		}
+		return bare, port, nil
+	}
+	if err != nil {
+		return "", "", errors.New("want a host and a port, such as 10.0.0.7:7420 or [fd00::7]:7420, or :7420 for all addresses")
+	}
+	if _, err := strconv.ParseUint(given, 10, 16); err != nil {
+		return "", "", fmt.Errorf("port %q is no number up to 65535", given)
+	}
+	return host, given, nil
+}
+
+// checkPool checks [pool] as a whole, after the flags.
+func (f *File) checkPool() error {
+	p := &f.Pool
+	if err := p.check(); err != nil {
+		return &Error{Text: err.Error()}
+	}
+	if p.ID == "" {
+		if plain := defaultPool(); !reflect.DeepEqual(*p, plain) {
+			return &Error{Text: "there is a [pool] without an id: give pool.id (--pool), the same on all its nodes"}
+		}
+		return nil
+	}
+	if n := p.tlsFiles(); n != 0 && n != 3 {
+		return &Error{Text: "pool.tls_cert, pool.tls_key and pool.tls_ca go together: give all of them, or none"}
+	}
+	if _, err := p.NodeName(); err != nil {
+		return &Error{Text: err.Error()}
+	}
+	return nil
+}
+
+// Insecure says who could get at the pool's blocks for want of keys and certificates;
+// empty: nobody.
+func (p *Pool) Insecure() string {
+	switch keys := p.Keyring != ""; {
+	case !keys && !p.TLS():
+		return "no keyring and no certificates: whoever reaches its ports can join the pool, and read, write and erase its blocks"
+	case !keys:
+		return "no keyring: whoever reaches the gossip port can say that he is a node, and learn which there are"
+	case !p.TLS():
+		return "no certificates: whoever reaches the data port can read, write and erase blocks, and listen in"
+	}
+	return ""
+}
+
+// tlsFiles is how many of the three files are given.
+func (p *Pool) tlsFiles() (n int) {
+	for _, file := range []string{p.TLSCert, p.TLSKey, p.TLSCA} {
+		if file != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// TLS says whether data connections are encrypted.
+func (p *Pool) TLS() bool { return p.tlsFiles() == 3 }
+
+// NodeName is this node's name in the pool.
+func (p *Pool) NodeName() (string, error) {
+	if p.Name != "" {
+		return p.Name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("the host's name is not known: give pool.name (--pool-name): %w", err)
+	}
+	if len(name) > poolNameMaxBytes || !word.MatchString(name) {
+		return "", fmt.Errorf("the host's name %q does not do as this node's name: give pool.name (--pool-name)", name)
+	}
+	return name, nil
+}
+
+// PoolDir is where the node keeps who it is and what was erased.
+func (f *File) PoolDir() string {
+	if f.Pool.Dir != "" || len(f.Stores) == 0 {
+		return f.Pool.Dir
+	}
+	return strings.TrimRight(f.Stores[0].Dir, "/") + ".pool"
+}
+
+// GossipAddress is where the gossip is taken: gossip_bind, or beside bind.
+func (p *Pool) GossipAddress() string {
+	if p.GossipBind != "" {
+		return p.GossipBind
+	}
+	host, port, err := splitAddress(p.Bind, "")
+	n, _ := strconv.Atoi(port)
+	if err != nil || n == 0 || n == 65535 { // any port: any other
+		return net.JoinHostPort(host, "0")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n+1))
+}
+
+// lineOfKey is the line of a key of a table in a file of TOML; 0: it is not written in the
+// ordinary way.
+func lineOfKey(text []byte, table, key string) int {
+	within, number := false, 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimSpace(line)
+		name, _, assigns := strings.Cut(line, "=")
+		name = strings.TrimSpace(name)
+		switch {
+		case strings.HasPrefix(line, "["):
+			within = strings.TrimSpace(strings.Trim(strings.SplitN(line, "#", 2)[0], "[] \t")) == table
+		case assigns && (within && name == key || name == table+"."+key):
+			return number
+		}
+	}
+	return 0
+}

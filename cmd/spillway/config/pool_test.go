@@ -1,0 +1,101 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestPoolLines: what is wrong with a value of [pool] is said with its line.
+func TestPoolLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"[pool]\nid = \"a b\"\n":                                  `c.toml:2: pool.id is "a b"`,
+		"[pool]\nid = \"a\"\n\nname = \"-x\"\n":                   `c.toml:4: pool.name is "-x"`,
+		"[pool]\nzone = \"" + strings.Repeat("z", 33) + "\"\n":    "c.toml:2: pool.zone",
+		"[pool]\nid = \"" + strings.Repeat("z", 65) + "\"\n":      "at most 64",
+		"[pool]\nplacement = \"far\"\n":                           "c.toml:2: pool.placement is \"far\", want run or local",
+		"[pool]\nprofile = \"lan\"\n":                             "c.toml:2: pool.profile",
+		"[log]\nlevel = \"info\"\n[pool] # here\ncopies = 4\n":    "c.toml:4: pool.copies is 4, want 1 to 3",
+		"pool.copies = 0\n":                                       "c.toml:1: pool.copies is 0",
+		"[pool]\nconnections = 17\n":                              "c.toml:2: pool.connections",
+		"[pool]\nmatch_time = \"0s\"\n":                           "c.toml:2: pool.match_time",
+		"[pool]\nput_time = \"2h\"\n":                             "pool.put_time is 2h, want 1ms to 1h",
+		"[pool]\ndrain_rate = \"1KiB\"\n":                         "c.toml:2: pool.drain_rate",
+		"[pool]\nbind = \"10.0.0.7\"\n":                           `c.toml:2: pool.bind is "10.0.0.7": want a host and a port`,
+		"[pool]\nbind = \"\"\n":                                   "c.toml:2: pool.bind",
+		"[pool]\nbind = \":x\"\n":                                 "no number",
+		"[pool]\nbind = \"fd00::7:7420\"\n":                       "[fd00::7]:7420",
+		"[pool]\ngossip_bind = \"7421\"\n":                        "c.toml:2: pool.gossip_bind",
+		"[pool]\nadvertise = \":7420\"\n":                         "c.toml:2: pool.advertise",
+		"[pool]\ngossip_advertise = \"10.0.0.7:0\"\n":             "c.toml:2: pool.gossip_advertise",
+		"[pool]\nseeds = [\"a:1\",\n \"http://b\"]\n":             `c.toml:2: pool.seeds has "http://b"`,
+		"[pool]\nseeds = \"a\"\n":                                 "c.toml:2:",
+		"[pool]\nmatch_time = 5\n":                                "c.toml:2:",
+		"[pool]\nseed = []\n":                                     "c.toml:2: unknown key pool.seed; known here are id, name",
+		"[[store]]\ndir = \"/a\"\n[pool]\nid = \"p\"\nrate = 1\n": "c.toml:5: unknown key pool.rate",
+		"[pools]\n": "c.toml:1: unknown key pools",
+	} {
+		_, err := Parse("c.toml", []byte(text))
+		var wrong *Error
+		if !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n  %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{"bind = \"[::1]:7420\"\nseeds = [\"fd00::7\", \"[fd00::7]:1\", \"10.0.0.7\", \"node-a.example.org:7421\", \"[fd00::8]\"]",
+		"advertise = \"node-a\"", "advertise = \"[fd00::7]:7420\"\ngossip_advertise = \"fd00::7\"", "name = \"a.b-c_d\"\nid = \"0\""} {
+		if _, err := Parse("c.toml", []byte("[pool]\n"+text)); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestPoolWhole: what does not fit together is refused, and what follows from other
+// values is found.
+func TestPoolWhole(t *testing.T) {
+	const store = "[[store]]\ndir = \"/kv/store/\"\n[pool]\n"
+	for text, want := range map[string]string{
+		"seeds = [\"a\"]": "without an id",
+		"id = \"p\"\nname = \"n\"\ntls_cert = \"c\"": "go together",
+		"id = \"p\"\nname = \"n\"":                   "",
+		"":                                           "",
+	} {
+		f, err := Parse("c.toml", []byte(store+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = f.Check(); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if f.PoolDir() != "/kv/store.pool" {
+			t.Errorf("its state is in %s", f.PoolDir())
+		}
+	}
+	for bind, want := range map[string]string{":7420": ":7421", "[::1]:9": "[::1]:10", "10.0.0.7:0": "10.0.0.7:0", ":65535": ":0"} {
+		if p := (Pool{Bind: bind}); p.GossipAddress() != want {
+			t.Errorf("gossip beside %s is at %s, want %s", bind, p.GossipAddress(), want)
+		}
+	}
+	if p := (Pool{Bind: ":1", GossipBind: ":7"}); p.GossipAddress() != ":7" {
+		t.Error(p.GossipAddress())
+	}
+}
+
+// TestPoolExplained: config check says what takes effect, and who could get in.
+func TestPoolExplained(t *testing.T) {
+	for more, want := range map[string]string{"": "no keyring and no certificates", "keyring = \"k\"\n": "no certificates",
+		"tls_cert = \"a\"\ntls_key = \"b\"\ntls_ca = \"c\"\n": "no keyring:", "keyring = \"k\"\ntls_cert = \"a\"\ntls_key = \"b\"\ntls_ca = \"c\"\n": "this node begins a pool"} {
+		f, err := Parse("c.toml", []byte("[[store]]\ndir = \"/kv\"\n[pool]\nid = \"prod\"\nname = \"n\"\n"+more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(f.Explain(), "\n")
+		for _, say := range []string{"pool prod: this node is n, its data port on :7420, its gossip on :7421, its state in /kv.pool", want} {
+			if !strings.Contains(text, say) {
+				t.Errorf("%q: no %q in\n%s", more, say, text)
+			}
+		}
+		if strings.Contains(text, "whoever") != (f.Pool.Insecure() != "") {
+			t.Errorf("%q: %s", more, text)
+		}
+	}
+}
