@@ -26,8 +26,10 @@ type GetItem struct {
 	// StartedAt is when the system call of the transfer began; zero if there was
 	// none for this item.
 	StartedAt time.Time
-	// Version names the put that a Hit is of.
-	Version Version
+	// Version names the put that a Hit is of, and Checksum is what the store keeps
+	// beside its bytes: Checksum(Version.ID, Dst).
+	Version  Version
+	Checksum uint64
 }
 
 // GetOptions govern one Get or MatchGet.
@@ -90,6 +92,11 @@ const (
 // PutOptions govern one Put.
 type PutOptions struct {
 	Durability Durability
+	// Incarnation, if not 0, is the only one under which the blocks may be stored:
+	// where the namespace has another at the moment when a block gets its slot, the
+	// block is Dropped with ErrGone. So what was read before a drop elsewhere cannot
+	// come back by a put after it.
+	Incarnation uint32
 	// Deadline and Done as in GetOptions; a late put may still be stored.
 	Deadline time.Time
 	Done     <-chan struct{}
@@ -143,6 +150,7 @@ type MatchResult struct {
 
 // Entry is one block in a listing.
 type Entry struct {
+	ID         BlockID
 	Key        Key // without bytes: a rebuild of the index could not name the block; gets find it
 	Depth      uint32
 	Importance uint8

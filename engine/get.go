@@ -12,6 +12,15 @@ import (
 // is for the call as a whole (bad arguments, closed store); then no item was
 // touched.
 func (ns *Namespace) Get(items []GetItem, o GetOptions) error {
+	for i := range items {
+		if err := checkKey(items[i].Key); err != nil {
+			return fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return ns.get(ns.byKey(len(items), func(i int) Key { return items[i].Key }), items, o)
+}
+
+func (ns *Namespace) get(a asked, items []GetItem, o GetOptions) error {
 	if err := ns.checkGet(items, o); err != nil {
 		return err
 	}
@@ -21,7 +30,7 @@ func (ns *Namespace) Get(items []GetItem, o GetOptions) error {
 	}
 	defer s.end()
 	b := &readBatch{s: s, ns: ns, items: items, opts: o, done: make(chan struct{})}
-	b.find()
+	b.find(&a)
 	if len(b.reads) > 0 {
 		b.run()
 	}
@@ -62,17 +71,14 @@ func (ns *Namespace) checkGet(items []GetItem, o GetOptions) error {
 		return fmt.Errorf("%w: a deadline or Done without Bounce needs Released", ErrConfig)
 	}
 	for i := range items {
-		if err := ns.checkItem(items[i].Key, items[i].Dst); err != nil {
+		if err := ns.checkPieces(items[i].Dst); err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-func (ns *Namespace) checkItem(k Key, pieces [][]byte) error {
-	if err := checkKey(k); err != nil {
-		return err
-	}
+func (ns *Namespace) checkPieces(pieces [][]byte) error {
 	total := 0
 	for _, p := range pieces {
 		total += len(p)
@@ -91,22 +97,18 @@ func checkKey(k Key) error {
 	return nil
 }
 
-// find looks all keys up, pins the slots of the blocks that are here and
-// builds their transfers. The rest are misses.
-func (b *readBatch) find() {
+// find looks all blocks up, pins the slots of those that are here and builds
+// their transfers. The rest are misses.
+func (b *readBatch) find(a *asked) {
 	s, ns := b.s, b.ns
-	ids, refs, incarnation := ns.lookup(len(b.items), func(i int) Key { return b.items[i].Key })
+	ids, refs := a.all()
 	for i := range b.items {
 		it := &b.items[i]
-		it.Status, it.Err, it.StartedAt, it.Version = Unanswered, nil, time.Time{}, Version{}
+		it.Status, it.Err, it.StartedAt, it.Version, it.Checksum = Unanswered, nil, time.Time{}, Version{}, 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ns.incarnation != incarnation {
-		clear(refs)
-	} else {
-		s.table.FindBatch(ids, refs)
-	}
+	ns.findLocked(a, ids, refs)
 	if s.monitor.sick != nil {
 		b.missAllLocked(refs)
 	}
@@ -150,7 +152,7 @@ func (b *readBatch) pinLocked(i int, id table.ID, ref table.Ref) {
 	b.reads = append(b.reads, readOp{batch: b, index: i, ref: ref, place: place, position: rec.Position(),
 		checksum: rec.Checksum, id: id, file: g.file, offset: g.header.slotOffset(place.Slot())})
 	r := &b.reads[len(b.reads)-1]
-	b.items[i].Version = Version{idBytes(id), rec.Position()}
+	b.items[i].Version, b.items[i].Checksum = Version{idBytes(id), rec.Position()}, rec.Checksum
 	dst := b.items[i].Dst
 	r.direct = !b.opts.Bounce && s.facts.Aligned(dst)
 }

@@ -8,20 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/engine/table"
 )
 
-// lookup derives the IDs of n keys under the namespace's incarnation of this
-// moment; refs is room for the answers.
-func (ns *Namespace) lookup(n int, key func(int) Key) (ids []table.ID, refs []table.Ref, incarnation uint32) {
-	ns.s.mu.Lock()
-	incarnation = ns.incarnation
-	ns.s.mu.Unlock()
-	ids, refs = make([]table.ID, n), make([]table.Ref, n)
-	var scratch []byte
-	for i := range ids {
-		ids[i], scratch = blockID(&ns.nsID, uint64(incarnation), key(i), scratch)
-	}
-	return ids, refs, incarnation
-}
-
 func checkKeys(keys []Key) error {
 	for i, k := range keys {
 		if err := checkKey(k); err != nil {
@@ -37,6 +23,10 @@ func (ns *Namespace) Match(keys []Key, o MatchOptions) (MatchResult, error) {
 	if err := checkKeys(keys); err != nil {
 		return MatchResult{}, err
 	}
+	return ns.match(ns.byKey(len(keys), func(i int) Key { return keys[i] }), o)
+}
+
+func (ns *Namespace) match(a asked, o MatchOptions) (MatchResult, error) {
 	if o.Lease < 0 || o.TrailingN < 0 {
 		return MatchResult{}, fmt.Errorf("%w: lease %v, trailing %d", ErrConfig, o.Lease, o.TrailingN)
 	}
@@ -45,34 +35,26 @@ func (ns *Namespace) Match(keys []Key, o MatchOptions) (MatchResult, error) {
 		return MatchResult{}, err
 	}
 	defer s.end()
-	s.mu.Lock()
-	incarnation := ns.incarnation
-	s.mu.Unlock()
-	ids, refs := make([]table.ID, min(len(keys), holdMax)), make([]table.Ref, min(len(keys), holdMax))
-	var scratch []byte
-	res := MatchResult{Present: make([]bool, len(keys))}
-	for from := 0; from < len(keys); from += holdMax {
-		chunk, present := keys[from:min(from+holdMax, len(keys))], res.Present[from:]
-		ids, refs = ids[:len(chunk)], refs[:len(chunk)]
-		for i, k := range chunk {
-			ids[i], scratch = blockID(&ns.nsID, uint64(incarnation), k, scratch)
-		}
+	ids, refs := make([]table.ID, min(a.n, holdMax)), make([]table.Ref, min(a.n, holdMax))
+	res := MatchResult{Present: make([]bool, a.n)}
+	for from := 0; from < a.n; from += holdMax {
+		present := res.Present[from:min(from+holdMax, a.n)]
+		ids, refs = ids[:len(present)], refs[:len(present)]
+		a.derive(from, ids)
 		s.mu.Lock()
-		if ns.incarnation == incarnation {
-			s.table.FindBatch(ids, refs)
-			for i, ref := range refs {
-				present[i] = ref != 0 && s.table.At(ref).State() == statePresent
-			}
-			if o.Lease > 0 {
-				ns.leaseLocked(&res, refs, present[:len(refs)], min(o.Lease, s.opts.LeaseMax))
-			}
+		ns.findLocked(&a, ids, refs)
+		for i, ref := range refs {
+			present[i] = ref != 0 && s.table.At(ref).State() == statePresent
+		}
+		if o.Lease > 0 {
+			ns.leaseLocked(&res, refs, present, min(o.Lease, s.opts.LeaseMax))
 		}
 		s.mu.Unlock()
 	}
-	for res.Prefix < len(keys) && res.Present[res.Prefix] {
+	for res.Prefix < a.n && res.Present[res.Prefix] {
 		res.Prefix++
 	}
-	for i := len(keys) - 1; i >= 0 && res.Present[i] && res.Trailing < o.TrailingN; i-- {
+	for i := a.n - 1; i >= 0 && res.Present[i] && res.Trailing < o.TrailingN; i-- {
 		res.Trailing++
 	}
 	return res, nil
@@ -84,19 +66,20 @@ func (ns *Namespace) Touch(keys []Key) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
+	return ns.touch(ns.byKey(len(keys), func(i int) Key { return keys[i] }))
+}
+
+func (ns *Namespace) touch(a asked) (int, error) {
 	s := ns.s
 	if err := s.begin(); err != nil {
 		return 0, err
 	}
 	defer s.end()
-	ids, refs, incarnation := ns.lookup(len(keys), func(i int) Key { return keys[i] })
+	ids, refs := a.all()
 	touched := 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ns.incarnation != incarnation {
-		return 0, nil
-	}
-	s.table.FindBatch(ids, refs)
+	ns.findLocked(&a, ids, refs)
 	for i := len(refs) - 1; i >= 0; i-- {
 		if refs[i] == 0 {
 			continue
@@ -124,18 +107,22 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
+	return ns.delete(ns.byKey(len(keys), func(i int) Key { return keys[i] }))
+}
+
+func (ns *Namespace) delete(a asked) (int, error) {
 	s := ns.s
 	if err := s.begin(); err != nil {
 		return 0, err
 	}
 	defer s.end()
-	ids, refs, incarnation := ns.lookup(len(keys), func(i int) Key { return keys[i] })
+	ids, refs := a.all()
 	s.mu.Lock()
-	if ns.incarnation != incarnation || ns.dropping {
+	if ns.incarnation != a.incarnation || ns.dropping {
 		s.mu.Unlock()
 		return 0, ErrGone // whether the drop is durable is its caller's to learn
 	}
-	s.table.FindBatch(ids, refs)
+	ns.findLocked(&a, ids, refs)
 	deleted, last, err := ns.deleteLocked(ids, refs)
 	s.mu.Unlock()
 	if err == nil && last > 0 {
@@ -144,7 +131,7 @@ func (ns *Namespace) Delete(keys []Key) (int, error) {
 	return deleted, err
 }
 
-// deleteLocked logs the deletion of all keys as barrier records and takes those
+// deleteLocked logs the deletion of all IDs as barrier records and takes those
 // that are present out of memory. A record buries every put of its keys so far,
 // also of blocks that left memory earlier: whether the log says durably that
 // they went does not matter any more. Keys whose deletion the log refused stay.

@@ -27,7 +27,7 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 		return fmt.Errorf("%w: a put with a deadline or Done needs Released", ErrConfig)
 	}
 	for i := range items {
-		if err := ns.checkItem(items[i].Key, items[i].Src); err != nil {
+		if err := errors.Join(checkKey(items[i].Key), ns.checkPieces(items[i].Src)); err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}
@@ -40,7 +40,12 @@ func (ns *Namespace) Put(items []PutItem, o PutOptions) error {
 	}
 	defer s.end()
 	b := &putBatch{s: s, ns: ns, items: items, opts: o}
-	b.ids, _, b.incarnation = ns.lookup(len(items), func(i int) Key { return items[i].Key })
+	a := ns.byKey(len(items), func(i int) Key { return items[i].Key })
+	if o.Incarnation != 0 {
+		a.incarnation = o.Incarnation // under another one no claim is made
+	}
+	b.ids, _ = a.all()
+	b.incarnation = a.incarnation
 	for i := range items {
 		items[i].Status, items[i].Err, items[i].StartedAt = Unanswered, nil, time.Time{}
 	}

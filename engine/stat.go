@@ -119,7 +119,7 @@ func (ns *Namespace) presentOf(chunk []indexEntry) (entries []Entry) {
 		if past.References > 0 {
 			idle = max(time.Since(s.started)-time.Duration(past.UsedNS), 1)
 		}
-		entries = append(entries, Entry{Key: Key{Group: e.group, Bytes: e.key}, Depth: e.depth,
+		entries = append(entries, Entry{ID: idBytes(e.id), Key: Key{Group: e.group, Bytes: e.key}, Depth: e.depth,
 			Importance: rec.Importance, Uses: past.References, Idle: idle, Position: e.position, Place: e.place, BlockBytes: ns.descriptor.BlockBytes})
 	}
 	return entries

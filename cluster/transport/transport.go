@@ -39,8 +39,8 @@ type Status uint8
 const (
 	Unanswered Status = iota
 	Done              // Dst holds what the peer sent, whole; Checksum is the sender's word for it, to be verified
-	Miss              // the peer does not have it
-	Refused           // the peer is too busy, or too late
+	Miss              // the peer does not have it, or has it in another size than Dst
+	Refused           // the peer is too busy, or too late, or answered the whole call with an error
 	Late              // the context ended first; Dst is the transport's until Released
 	Lost              // the link failed; nothing touches Dst any more
 )
@@ -55,8 +55,13 @@ type Block struct {
 // Fetching are the options of one Fetch.
 type Fetching struct {
 	Blocks []Block
-	// Released is called once for every block that was answered Late, after the last
-	// access to its Dst, from any goroutine. It must be quick.
+	// Arrived, if not nil, is called for every block as it is answered, Late and Lost
+	// ones excepted, its Status set: what comes first can be verified while the rest is
+	// on its way. It runs on the goroutine that called Fetch, one block at a time.
+	Arrived func(i int)
+	// Released is called once for every block that was answered Late, its Status set,
+	// after the last access to its Dst, from any goroutine, before Fetch returns or after.
+	// It must be quick.
 	Released func(i int)
 }
 
@@ -104,12 +109,14 @@ type Incoming interface {
 
 // Handler serves the calls of peers. Its methods run in a goroutine each; ctx ends with
 // the link, or when the caller has given the call up. An error becomes the caller's
-// *RemoteError.
+// *RemoteError: one that is, or wraps, a *RemoteError keeps its code, any other has
+// CodeInternal, and so has a panic.
 type Handler interface {
 	// Hello judges a peer that connects: an error turns it away, and is told to it.
 	Hello(h Hello) error
 	Call(ctx context.Context, from Hello, kind Kind, body []byte) (answer []byte, err error)
-	// Fetch answers every one of n blocks through r before it returns.
+	// Fetch answers every one of n blocks through r before it returns; those that it
+	// leaves out are missed, and what it says of one later is not heard.
 	Fetch(ctx context.Context, from Hello, kind Kind, body []byte, n int, r Reply) (answer []byte, err error)
 	Push(ctx context.Context, from Hello, kind Kind, body []byte, in Incoming) (answer []byte, err error)
 }

@@ -3,7 +3,10 @@ package plan
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"slices"
+
+	"github.com/spillway-kv/spillway/tiering/place"
 )
 
 // Placement is how the blocks of a pool find their nodes.
@@ -12,16 +15,13 @@ type Placement uint8
 const (
 	// PerBlock: each block by its own key.
 	PerBlock Placement = iota
-	// PerRun: the new blocks of a request together, in runs of 64 at most, by the first
-	// one's key. What a pool does.
+	// PerRun: the new blocks of a request together, in runs, by the first one's key. What
+	// a pool does.
 	PerRun
 	// Local: on the node that the request came to: where its prefix is, if that is
 	// more than a first block, else any.
 	Local
 )
-
-// runBlocksMax is the most blocks of a run.
-const runBlocksMax = 64
 
 // lostMinutes is how long after the loss hits are compared.
 const lostMinutes = 1
@@ -54,7 +54,7 @@ func Compare(ctx context.Context, t *Trace, nodes, lose int) ([]Lost, error) {
 	var all []Lost
 	for _, p := range Placements() {
 		l := Lost{Placement: p, Nodes: nodes, Lose: lose}
-		home, hits, spread := place(t, p, nodes)
+		home, hits, spread := homes(t, p, nodes)
 		l.NodesPerRequest = ratio(spread, hits)
 		counts := make([]int, nodes)
 		for _, n := range home {
@@ -78,12 +78,14 @@ func Compare(ctx context.Context, t *Trace, nodes, lose int) ([]Lost, error) {
 	return all, nil
 }
 
-// place gives each block its node as it first comes. hits and spread are requests
-// with a hit, and the nodes that hold their prefixes.
-func place(t *Trace, p Placement, nodes int) (home []uint16, hits, spread int) {
+// homes gives each block its node as it first comes, with the code of the pool. hits and
+// spread are requests with a hit, and the nodes that hold their prefixes.
+func homes(t *Trace, p Placement, nodes int) (home []uint16, hits, spread int) {
 	home = make([]uint16, t.Unique)
 	known := make([]bool, t.Unique)
 	seen := make([]bool, nodes)
+	set := place.NewSet(equals(nodes))
+	var fresh []int
 	for r := range t.Requests() {
 		chain := t.chain(r)
 		prefix := 0
@@ -100,39 +102,49 @@ func place(t *Trace, p Placement, nodes int) (home []uint16, hits, spread int) {
 				}
 			}
 		}
-		run, node := 0, 0
-		for _, b := range chain {
-			if known[b] {
-				continue
+		fresh = fresh[:0]
+		for i, b := range chain {
+			if !known[b] {
+				fresh = append(fresh, i)
+				known[b] = true
 			}
-			switch {
-			case p == PerBlock || p == PerRun && run%runBlocksMax == 0:
-				node = rendezvous(b, nodes)
-			case p == Local && run == 0:
-				node = rendezvous(b, nodes)
-				if prefix > 1 { // the request goes where its prefix is; the first block is everybody's
-					node = int(home[chain[prefix-1]])
-				}
+		}
+		for _, part := range parts(p, fresh) {
+			node := set.Home(idOf(chain[part[0]]))
+			if p == Local && prefix > 1 { // the request goes where its prefix is; the first block is everybody's
+				node = int(home[chain[prefix-1]])
 			}
-			run++
-			home[b], known[b] = uint16(node), true
+			for _, i := range part {
+				home[chain[i]] = uint16(node)
+			}
 		}
 	}
 	return home, hits, spread
 }
 
-// rendezvous is the node with the highest weight for a key.
-func rendezvous(block uint32, nodes int) (best int) {
-	id, most := idOf(block), uint64(0)
-	for n := range nodes {
-		x := uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 | uint64(n+1)<<32
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		if x ^= x >> 31; x >= most {
-			best, most = n, x
-		}
+// parts cuts the new blocks of a request into what goes to one node each.
+func parts(p Placement, fresh []int) [][]int {
+	switch {
+	case p == PerRun:
+		return place.Runs(fresh)
+	case p == Local && len(fresh) > 0:
+		return [][]int{fresh}
 	}
-	return best
+	each := make([][]int, 0, len(fresh))
+	for i := range fresh { // per block, or nothing
+		each = append(each, fresh[i:i+1])
+	}
+	return each
+}
+
+// equals are nodes of equal weight.
+func equals(n int) []place.Node {
+	all := make([]place.Node, n)
+	for i := range all {
+		binary.LittleEndian.PutUint64(all[i].ID[:], uint64(i+1))
+		all[i].Weight = 1
+	}
+	return all
 }
 
 func isLost(node, lost, lose, nodes int) bool {
