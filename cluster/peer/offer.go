@@ -1,19 +1,31 @@
 package peer
 
+// Flags of an Offer.
+const (
+	OfferNoTouch  = 1 << 0 // blocks that are there do not become younger
+	offerFlagsAll = OfferNoTouch
+)
+
 // Offer says which blocks the caller would push: the peer answers which of them it wants,
 // and has the others.
 type Offer struct {
 	Scope Scope
+	Flags uint32
 	IDs   []ID
 }
 
 // AppendOffer encodes what follows the scope of an Offer.
-func AppendOffer(b []byte, ids []ID) []byte { return appendIDs(b, ids) }
+func AppendOffer(b []byte, flags uint32, ids []ID) []byte {
+	return appendIDs(le.AppendUint32(b, flags), ids)
+}
 
 // ParseOffer decodes an Offer. Nothing of it refers to body.
 func ParseOffer(body []byte) (m Offer, err error) {
 	r := reader{b: body}
 	m.Scope = r.scope()
+	if m.Flags = r.u32("flags"); m.Flags&^offerFlagsAll != 0 {
+		r.fail("unknown flags %#x", m.Flags)
+	}
 	m.IDs = r.ids()
 	return m, r.done()
 }

@@ -153,12 +153,12 @@ func FuzzPut(f *testing.F) {
 
 func FuzzOffer(f *testing.F) {
 	s := putScope()
-	f.Add(AppendOffer(AppendScope(nil, &s), []ID{{1}, {2}}), 2)
+	f.Add(AppendOffer(AppendScope(nil, &s), OfferNoTouch, []ID{{1}, {2}}), 2)
 	f.Add(AppendWanted(nil, []bool{true, false}), 2)
 	f.Add(AppendTaken(nil, []Taken{{PutStored, 0}}), 1)
 	f.Fuzz(func(t *testing.T, body []byte, n int) {
 		if m, err := ParseOffer(body); err == nil {
-			if again := AppendOffer(AppendScope(nil, &m.Scope), m.IDs); !bytes.Equal(again, body) {
+			if again := AppendOffer(AppendScope(nil, &m.Scope), m.Flags, m.IDs); !bytes.Equal(again, body) {
 				t.Fatalf("%x became %x", body, again)
 			}
 		}
