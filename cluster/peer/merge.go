@@ -11,6 +11,8 @@ const (
 	// FloorsMax bounds the namespaces that were ever dropped in a pool, twice over: nodes
 	// refuse a drop beyond half of it, so that what they tell each other stays below.
 	FloorsMax = 1 << 15
+	// LostMax bounds the namespaces of one origin whose erasures are not known by name.
+	LostMax = 1 << 15
 	// ErasuresMax bounds the erasures of one message.
 	ErasuresMax = 4096
 )
@@ -32,7 +34,7 @@ type Merge struct {
 // Floor is the lowest incarnation of a namespace that is not erased. Those that are not
 // told are at 1.
 type Floor struct {
-	Space       [32]byte
+	Namespace   [32]byte
 	Incarnation uint32
 }
 
@@ -51,15 +53,15 @@ type Group struct {
 // Lost says that erasures in a namespace, the latest of which had this sequence number, are
 // not known by name.
 type Lost struct {
-	Space    [32]byte
-	Sequence uint64
+	Namespace [32]byte
+	Seq       uint64
 }
 
 // Erasure is one deletion of one block, or a drop of the whole namespace: then ID is zero,
 // and Incarnation the one that the drop raised it to.
 type Erasure struct {
-	Sequence    uint64
-	Space       [32]byte
+	Seq         uint64
+	Namespace   [32]byte
 	Incarnation uint32
 	ID          [16]byte
 }
@@ -86,11 +88,11 @@ func AppendMerge(b []byte, m *Merge) []byte {
 	if m.Joining {
 		flags |= flagJoining
 	}
-	b = m.Clock.Append(le.AppendUint32(b, flags))
+	b = AppendClock(le.AppendUint32(b, flags), m.Clock)
 	b = le.AppendUint64(b, m.Digest)
 	b = le.AppendUint32(b, uint32(len(m.Floors)))
 	for i := range m.Floors {
-		b = le.AppendUint32(append(b, m.Floors[i].Space[:]...), m.Floors[i].Incarnation)
+		b = le.AppendUint32(append(b, m.Floors[i].Namespace[:]...), m.Floors[i].Incarnation)
 	}
 	b = le.AppendUint32(b, uint32(len(m.Groups)))
 	for i := range m.Groups {
@@ -103,12 +105,12 @@ func (g *Group) append(b []byte) []byte {
 	b = le.AppendUint64(le.AppendUint64(append(b, g.Origin[:]...), g.After), g.Through)
 	b = le.AppendUint32(b, uint32(len(g.Lost)))
 	for i := range g.Lost {
-		b = le.AppendUint64(append(b, g.Lost[i].Space[:]...), g.Lost[i].Sequence)
+		b = le.AppendUint64(append(b, g.Lost[i].Namespace[:]...), g.Lost[i].Seq)
 	}
 	b = le.AppendUint32(b, uint32(len(g.Erasures)))
 	for i := range g.Erasures {
 		e := &g.Erasures[i]
-		b = append(le.AppendUint64(b, e.Sequence), e.Space[:]...)
+		b = append(le.AppendUint64(b, e.Seq), e.Namespace[:]...)
 		b = append(le.AppendUint32(b, e.Incarnation), e.ID[:]...)
 	}
 	return b
@@ -125,11 +127,7 @@ func ParseMerge(body []byte) (m Merge, err error) {
 	m.Clock = r.clock()
 	m.Digest = r.u64("digest")
 	m.Floors = r.floors()
-	n := r.count(groupBytes, "groups")
-	if n > OriginsMax {
-		r.fail("%d groups, at most %d are allowed", n, OriginsMax)
-		n = 0
-	}
+	n := r.count(OriginsMax, groupBytes, "groups")
 	erasures := 0
 	for range n {
 		g := r.group()
@@ -148,18 +146,15 @@ func ParseMerge(body []byte) (m Merge, err error) {
 }
 
 func (r *reader) floors() []Floor {
-	n := r.count(floorBytes, "floors")
-	if n > FloorsMax {
-		r.fail("%d floors, at most %d are allowed", n, FloorsMax)
-	}
-	if n == 0 || r.err != nil {
+	n := r.count(FloorsMax, floorBytes, "floors")
+	if n == 0 {
 		return nil
 	}
 	floors := make([]Floor, n)
 	for i := range floors {
 		f := &floors[i]
-		f.Space, f.Incarnation = r.name("namespace"), r.u32("incarnation")
-		if i > 0 && bytes.Compare(floors[i-1].Space[:], f.Space[:]) >= 0 {
+		f.Namespace, f.Incarnation = r.namespace(), r.u32("incarnation")
+		if i > 0 && bytes.Compare(floors[i-1].Namespace[:], f.Namespace[:]) >= 0 {
 			r.fail("floor %d is not above the one before", i)
 		}
 	}
@@ -171,34 +166,39 @@ func (r *reader) group() (g Group) {
 	copy(g.Origin[:], r.take(16, "origin"))
 	g.After, g.Through = r.u64("first number"), r.u64("last number")
 	last := g.After
-	n := r.count(lostBytes, "lost namespaces")
+	n := r.count(LostMax, lostBytes, "lost namespaces")
 	if n > 0 {
 		g.Lost = make([]Lost, n)
 	}
 	for i := range g.Lost {
-		g.Lost[i] = Lost{Space: r.name("namespace"), Sequence: r.u64("sequence number")}
-		if g.Lost[i].Sequence <= g.After {
+		g.Lost[i] = Lost{Namespace: r.namespace(), Seq: r.u64("sequence number")}
+		if g.Lost[i].Seq <= g.After {
 			r.fail("a lost erasure that is not above %d", g.After)
 		}
-		last = max(last, g.Lost[i].Sequence)
+		last = max(last, g.Lost[i].Seq)
 	}
-	if n = r.count(erasureBytes, "erasures"); n > 0 {
-		g.Erasures = make([]Erasure, min(n, ErasuresMax+1))
+	if n = r.count(ErasuresMax, erasureBytes, "erasures"); n > 0 {
+		g.Erasures = make([]Erasure, n)
 	}
 	for i := range g.Erasures {
 		e := &g.Erasures[i]
-		e.Sequence, e.Space, e.Incarnation = r.u64("sequence number"), r.name("namespace"), r.u32("incarnation")
+		e.Seq, e.Namespace, e.Incarnation = r.u64("sequence number"), r.namespace(), r.u32("incarnation")
 		copy(e.ID[:], r.take(16, "ID"))
-		if e.Sequence <= last {
-			r.fail("erasure %d is not above %d", e.Sequence, last)
+		if e.Seq <= last {
+			r.fail("erasure %d is not above %d", e.Seq, last)
 		}
 		if e.Incarnation == 0 {
 			r.fail("an erasure without an incarnation")
 		}
-		last = e.Sequence
+		last = e.Seq
 	}
 	if last != g.Through || g.Through <= g.After {
 		r.fail("a group from %d to %d that ends at %d", g.After, g.Through, last)
 	}
 	return g
+}
+
+func (r *reader) namespace() (id [32]byte) {
+	copy(id[:], r.take(len(id), "namespace"))
+	return id
 }
