@@ -33,7 +33,7 @@ func (d *drive) readIn(time time.Duration) int64 {
 
 func (d *drive) readInLocked(time time.Duration) int64 {
 	for _, c := range []class{loads, prefetches} {
-		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+		if t := d.rates[c].TimeFor(1 << 30); t > 0 {
 			return int64(float64(1<<30) * time.Seconds() / t.Seconds())
 		}
 	}

@@ -64,7 +64,7 @@ type drive struct {
 	running  [classes]int64    // bytes
 	clock    [classes]float64
 	admitted int64 // bytes of stores that wait or run
-	rates    [classes]rate
+	rates    [classes]admit.Rate
 	reads    worth.Rates
 	waits    [classes]int64 // bytes that wait
 	tickets  [classes]int   // transfers that wait
@@ -81,7 +81,7 @@ func (d *drive) admit(bytes int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	after := d.admitted + bytes
-	if d.admitted > 0 && (after > d.queueBytes || d.rates[stores].timeFor(after) > d.queueTime) {
+	if d.admitted > 0 && (after > d.queueBytes || d.rates[stores].TimeFor(after) > d.queueTime) {
 		return false
 	}
 	d.admitted = after
@@ -156,7 +156,7 @@ func (d *drive) leave(t turn, blockBytes int, moved int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	d.rates[t.class].ended(now, moved)
+	d.rates[t.class].Ended(now, moved)
 	if t.class == loads && moved == t.bytes {
 		d.reads.Observe(now, blockBytes, (t.beside+d.running[loads])/2, now.Sub(t.began))
 	}
@@ -194,7 +194,7 @@ func (d *drive) callLocked() {
 func (d *drive) beginLocked(c class, t *ticket) {
 	now := time.Now()
 	if d.running[c] == 0 {
-		d.rates[c].began(now)
+		d.rates[c].Began(now)
 	}
 	d.waits[c] -= t.bytes
 	d.tickets[c]--
@@ -213,7 +213,7 @@ func (d *drive) windowLocked(c class) int64 {
 	case c == stores:
 		most = d.windows.stores
 	}
-	if t := d.rates[c].timeFor(1 << 30); t > 0 {
+	if t := d.rates[c].TimeFor(1 << 30); t > 0 {
 		return min(max(int64(float64(1<<30)*float64(windowTime)/float64(t)), d.windows.chunk), most)
 	}
 	return most

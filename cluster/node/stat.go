@@ -172,7 +172,7 @@ func (d *drive) stat() DriveStat {
 	st := DriveStat{LoadBytes: d.running[loads], StoreBytes: d.running[stores], PrefetchBytes: d.running[prefetches], LoadsWaiting: d.tickets[loads],
 		StoresWaiting: d.tickets[stores], AdmittedBytes: d.admitted, AdmittedMaxBytes: d.queueBytes}
 	perSecond := func(c class) float64 {
-		if t := d.rates[c].timeFor(1 << 30); t > 0 {
+		if t := d.rates[c].TimeFor(1 << 30); t > 0 {
 			return float64(1<<30) / t.Seconds()
 		}
 		return 0

@@ -48,8 +48,11 @@ type Space interface {
 	Touch(ids []ID)
 	// Write stores blocks that came from a peer; see Arrival.
 	Write(ctx context.Context, a *Arrival)
-	// Delete erases blocks durably.
+	// Delete erases blocks durably, puts of them that are under way included.
 	Delete(ids []ID) error
+	// Clear erases every block durably, those that are evicted but not forgotten by a log
+	// included; the incarnation stays. See engine.Namespace.Clear.
+	Clear() error
 	// Scan calls f for every block, in no order, until f returns false.
 	Scan(f func(engine.Entry) bool) error
 }

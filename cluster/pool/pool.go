@@ -68,6 +68,13 @@ const (
 	CopiesMax      = 3
 )
 
+// Of says whose blocks a call is about.
+type Of struct {
+	Namespace   [32]byte
+	Incarnation uint32 // that the IDs are derived from
+	BlockBytes  int
+}
+
 // Pool is a node's part in a pool. All methods may be called from many goroutines.
 type Pool struct {
 	o     Options

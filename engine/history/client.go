@@ -176,7 +176,7 @@ func (c *client) match(op *Op) {
 	var err error
 	started := time.Now()
 	c.r.calls.run(c.name, time.Time{}, func() {
-		res, err = c.space(op).Match(c.r.keys(blocks), engine.MatchOptions{Lease: op.Lease, TrailingN: op.Trailing})
+		res, err = c.namer(op).match(c.r.keys(blocks), engine.MatchOptions{Lease: op.Lease, TrailingN: op.Trailing})
 	})
 	c.log("%v prefix %d leased %d: %v", err, res.Prefix, res.Leased, blocks[0])
 	if err != nil {
@@ -229,7 +229,7 @@ func checkMatch(res engine.MatchResult, trailingN int) error {
 func (c *client) touch(op *Op) {
 	var n int
 	var err error
-	c.r.calls.run(c.name, time.Time{}, func() { n, err = c.space(op).Touch(c.r.keys(c.blocks(op))) })
+	c.r.calls.run(c.name, time.Time{}, func() { n, err = c.namer(op).touch(c.r.keys(c.blocks(op))) })
 	c.log("%d %v", n, err)
 	c.callError(err)
 	c.answer("touch %d", n)
@@ -243,7 +243,7 @@ func (c *client) delete(op *Op) {
 	end := c.r.model.beginErase(blocks, op.Space, false)
 	var n int
 	var err error
-	c.r.calls.run(c.name, time.Time{}, func() { n, err = c.space(op).Delete(c.r.keys(blocks)) })
+	c.r.calls.run(c.name, time.Time{}, func() { n, err = c.namer(op).delete(c.r.keys(blocks)) })
 	end(err == nil && !c.isDead())
 	c.log("%v.. x%d: %d %v", blocks[0], len(blocks), n, err)
 	c.answer("delete %d", n)
@@ -259,7 +259,7 @@ func (c *client) drop(op *Op) {
 	defer func() { c.r.config <- struct{}{} }()
 	end := c.r.model.beginErase(nil, op.Space, true)
 	var err error
-	c.r.calls.run(c.name, time.Time{}, func() { err = c.space(op).Drop() })
+	c.r.calls.run(c.name, time.Time{}, func() { err = c.namer(op).drop() })
 	end(err == nil && !c.isDead())
 	c.log("space %d: %v", op.Space, err)
 	c.answer("drop %v", err)

@@ -16,7 +16,7 @@ type Limits struct {
 
 // Generate draws a history from a seed: the same for the same arguments.
 func Generate(seed uint64, lim Limits) *History {
-	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x415705)), lim: lim}
+	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x415705)), ids: rand.New(rand.NewPCG(seed, 0x1d5)), lim: lim}
 	h := &History{Seed: seed, Mode: lim.Mode}
 	if drawn := g.mode(); h.Mode == "" {
 		h.Mode = drawn
@@ -31,6 +31,7 @@ func Generate(seed uint64, lim Limits) *History {
 
 type generator struct {
 	rng *rand.Rand
+	ids *rand.Rand // which operations go by ID
 	lim Limits
 	h   *History
 
@@ -199,6 +200,7 @@ func (g *generator) op() Op {
 	if g.lim.Calm && (o.Kind == Quota || o.Kind == Release) {
 		o.Kind = Touch
 	}
+	o.ByID = g.ids.IntN(3) == 0
 	return o
 }
 

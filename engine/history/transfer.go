@@ -48,6 +48,7 @@ func (c *client) put(op *Op) {
 		o.Durability = engine.Durable
 	}
 	begin := m.now()
+	o.Incarnation = c.namer(op).incarnation()
 	var err error
 	late := c.r.calls.runPut(c.name, len(items), o.Deadline, func() { err = c.space(op).Put(items, o) })
 	c.inTime(late)
@@ -133,7 +134,7 @@ func (c *client) get(op *Op) {
 		if op.Kind == MatchGet {
 			hits, err = c.space(op).MatchGet(items, o)
 		} else {
-			err = c.space(op).Get(items, o)
+			err = c.namer(op).get(items, o)
 		}
 	})
 	c.inTime(late)

@@ -74,3 +74,29 @@ func TestRealHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestTwinsByID runs equal histories by key and by ID: they must be answered equally.
+func TestTwinsByID(t *testing.T) {
+	n := uint64(20)
+	if raceEnabled || testing.Short() {
+		n = 5
+	}
+	for seed := uint64(1); seed <= n; seed++ {
+		h := history.Generate(seed, history.Limits{Mode: history.Calm, Calm: true})
+		var answers [2][]string
+		for byID := range answers {
+			for _, l := range h.Lives {
+				for _, ops := range l.Clients {
+					for i := range ops {
+						ops[i].ByID = byID == 1
+					}
+				}
+			}
+			var err error
+			if answers[byID], err = history.Answers(t, h, history.Where{}); err != nil || len(answers[byID]) == 0 {
+				t.Fatalf("history %d: %d answers, %v", seed, len(answers[byID]), err)
+			}
+		}
+		compare(t, seed, "by ID", answers[0], answers[1])
+	}
+}

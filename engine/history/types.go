@@ -139,6 +139,10 @@ type Op struct {
 
 	Bounce, NoTouch, NoCallback bool `json:",omitempty"`
 
+	// ByID names the blocks by their IDs, and a put its incarnation, both taken when
+	// the operation begins. There is no MatchGet by ID.
+	ByID bool `json:",omitempty"`
+
 	Lease    time.Duration `json:",omitempty"`
 	Trailing int           `json:",omitempty"`
 

@@ -3,6 +3,7 @@
 //
 //	Sights  what was put lately: a block is admitted when it is put again
 //	Budget  bytes that a drive may be written, shared among namespaces by weight
+//	Rate    how fast what was admitted goes, for queues bounded in time
 //	Wear    what was written in the last day, and how long the drive lasts so
 //
 // Nothing here does I/O or waits. All methods may be called from many goroutines;

@@ -7,6 +7,9 @@ import (
 
 var le = binary.LittleEndian
 
+// IDsMax bounds the IDs that one message names.
+const IDsMax = 1 << 17
+
 // reader takes fields off a body. After the first field that is not there it yields
 // zeros, and done reports an error.
 type reader struct {
@@ -55,12 +58,12 @@ func (r *reader) u64(what string) uint64 {
 	return 0
 }
 
-// count is a number of items of which each takes itemBytes at least: what follows can
-// hold them, or it is an error and 0.
-func (r *reader) count(itemBytes int, what string) int {
+// count takes the number of things that follow, each of so many bytes at least: more
+// than the rest of the body can hold is refused before anything is made for them.
+func (r *reader) count(most, bytesEach int, what string) int {
 	n := int(r.u32(what))
-	if r.err == nil && n > len(r.b)/itemBytes {
-		r.fail("%d %s, %d bytes are left", n, what, len(r.b))
+	if r.err == nil && (n > most || n > len(r.b)/bytesEach) {
+		r.fail("%d %s in %d bytes, at most %d are allowed", n, what, len(r.b), most)
 	}
 	if r.err != nil {
 		return 0
@@ -68,50 +71,27 @@ func (r *reader) count(itemBytes int, what string) int {
 	return n
 }
 
-// ids is a list of IDs with its length before it.
-func (r *reader) ids() [][16]byte {
-	n := r.count(16, "IDs")
-	ids := make([][16]byte, n)
-	for i := range ids {
-		ids[i] = [16]byte(r.take(16, "ID"))
-	}
-	return ids
-}
-
-func appendIDs(b []byte, ids [][16]byte) []byte {
-	b = le.AppendUint32(b, uint32(len(ids)))
-	for i := range ids {
-		b = append(b, ids[i][:]...)
-	}
-	return b
-}
-
-// bits is a bitmap of n: bit i%8 of byte i/8 stands for item i, and those past n are 0.
-func (r *reader) bits(n int, what string) []bool {
-	raw := r.take((n+7)/8, what)
-	if raw == nil {
-		return nil
-	}
-	if n%8 != 0 && raw[n/8]>>(n%8) != 0 {
-		r.fail("%s has bits past its %d items", what, n)
-		return nil
-	}
-	is := make([]bool, n)
-	for i := range is {
-		is[i] = raw[i/8]>>(i%8)&1 != 0
-	}
-	return is
-}
-
-func appendBits(b []byte, is []bool) []byte {
-	from := len(b)
-	b = append(b, make([]byte, (len(is)+7)/8)...)
-	for i, yes := range is {
-		if yes {
-			b[from+i/8] |= 1 << (i % 8)
+// zeros takes n bytes that must be 0.
+func (r *reader) zeros(n int, what string) {
+	for _, b := range r.take(n, what) {
+		if b != 0 {
+			r.fail("%s is not 0", what)
+			return
 		}
 	}
-	return b
+}
+
+// ids takes a count and so many IDs.
+func (r *reader) ids() []ID {
+	n := r.count(IDsMax, len(ID{}), "IDs")
+	if n == 0 {
+		return nil
+	}
+	all := make([]ID, n)
+	for i := range all {
+		copy(all[i][:], r.take(len(ID{}), "ID"))
+	}
+	return all
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -126,4 +106,12 @@ func (r *reader) done() error {
 		r.fail("%d bytes behind the last field", len(r.b))
 	}
 	return r.err
+}
+
+func appendIDs(b []byte, ids []ID) []byte {
+	b = le.AppendUint32(b, uint32(len(ids)))
+	for i := range ids {
+		b = append(b, ids[i][:]...)
+	}
+	return b
 }

@@ -1,10 +1,11 @@
-package node
+package admit
 
 import "time"
 
-// rate measures how fast a drive takes transfers of a class: bytes over the time in
-// which some were running, older ones counting less.
-type rate struct {
+// Rate measures how fast a drive or a peer takes transfers of a kind: bytes over the time in
+// which some were running, older ones counting less. Its
+// zero value is ready; it belongs to one goroutine at a time.
+type Rate struct {
 	since   time.Time // of the newest end or beginning
 	bytes   float64
 	seconds float64
@@ -17,10 +18,11 @@ const (
 	rateBytesMin = 16 << 20
 )
 
-func (r *rate) began(now time.Time) { r.since = now }
+// Began notes that transfers run from now on, where none ran.
+func (r *Rate) Began(now time.Time) { r.since = now }
 
-// ended counts bytes whose transfer has ended.
-func (r *rate) ended(now time.Time, bytes int64) {
+// Ended counts bytes whose transfer has ended.
+func (r *Rate) Ended(now time.Time, bytes int64) {
 	r.bytes += float64(bytes)
 	r.seconds += now.Sub(r.since).Seconds()
 	r.since = now
@@ -29,9 +31,9 @@ func (r *rate) ended(now time.Time, bytes int64) {
 	}
 }
 
-// timeFor is how long so many bytes take at the measured rate; 0 while it is not
+// TimeFor is how long so many bytes take at the measured rate; 0 while it is not
 // known.
-func (r *rate) timeFor(bytes int64) time.Duration {
+func (r *Rate) TimeFor(bytes int64) time.Duration {
 	if r.bytes < rateBytesMin || r.seconds <= 0 {
 		return 0
 	}
