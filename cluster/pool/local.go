@@ -37,9 +37,10 @@ type Space interface {
 	IDs(keys []engine.Key) (ids []ID, incarnation uint32)
 	// Present says which blocks are here.
 	Present(ids []ID) []bool
-	// Lease is Present with a promise that what was found stays for a while; the
-	// lease ends with release, at the latest after o.Lease.
-	Lease(ids []ID, o engine.MatchOptions) (present []bool, release func())
+	// Lease is Present with a promise that leased of the blocks found stay for a while;
+	// it ends with release, at the latest after o.Lease. release is nil where nothing
+	// is leased.
+	Lease(ids []ID, o engine.MatchOptions) (present []bool, leased int, release func())
 	// Read loads blocks into frames of the node, as its drives have time for peers,
 	// and calls ready for each, from any goroutine, before it returns; pieces stay until
 	// done is called. A block that is not there, or not in time, is not ready.
