@@ -26,7 +26,8 @@ type peerCounters struct {
 func (p *Pool) Stat() Stat {
 	c := &p.counts
 	st := Stat{Pool: p.o.PoolID, Node: p.o.Node.String(), Name: p.o.Name, Transport: p.o.Transport.Name(), Copies: p.o.Copies, Placement: "run",
-		Hints: p.hints.len(), Lent: p.lent.len(), Matches: c.matches.Load(), Asked: c.asked.Load(), Found: c.found.Load()}
+		Hints: p.hints.len(), Lent: p.lent.len(), Matches: c.matches.Load(), Asked: c.asked.Load(), Found: c.found.Load(),
+		Puts: p.puts.stat()}
 	if p.o.LocalPlacement {
 		st.Placement = "local"
 	}
@@ -62,6 +63,7 @@ func (r *remote) stat() PeerStat {
 	if took := r.times.fetches.Snapshot(); took.Count > 0 {
 		st.P50NS, st.P95NS, st.P99NS = took.PercentileNS(50), took.PercentileNS(95), took.PercentileNS(99)
 	}
+	r.puts.stat(&st)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.member

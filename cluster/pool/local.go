@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // ID names a block in the whole pool: derived from namespace, incarnation, group and
@@ -58,7 +59,8 @@ type Space interface {
 	Scan(f func(engine.Entry) bool) error
 }
 
-// Arrival is a run of blocks on its way into the stores.
+// Arrival is blocks of a chain on their way into the stores, root first. When Write
+// returns, every item has a status and no Src is in use.
 type Arrival struct {
 	Incarnation uint32 // refused whole where the namespace has another
 	Items       []ArrivalItem
@@ -74,5 +76,6 @@ type ArrivalItem struct {
 	Importance uint8
 	Span       uint32
 	Status     engine.Status
-	Err        error
+	Reason     admit.Reason // of Dropped, where admission says no
+	Err        error        // of Dropped, where it failed
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/engine"
 )
 
 // ErrOptions says that options contradict each other or are out of range.
@@ -46,6 +47,12 @@ type Options struct {
 	// the private memory for what cannot go straight to its destination (64 MiB).
 	InFlightBytes int64
 	FrameBytes    int64
+	// PutQueueBytes and PutQueueTime bound what puts may wait for each peer, as the
+	// node's do for each store (256 MiB, 2s), and ArrivalBytes the memory for blocks that
+	// peers bring (256 MiB).
+	PutQueueBytes int64
+	PutQueueTime  time.Duration
+	ArrivalBytes  int64
 }
 
 func (o *Options) setDefaults() {
@@ -60,6 +67,9 @@ func (o *Options) setDefaults() {
 	setDefault(&o.Hints, 1<<19)
 	setDefault(&o.InFlightBytes, 64<<20)
 	setDefault(&o.FrameBytes, 64<<20)
+	setDefault(&o.PutQueueBytes, 256<<20)
+	setDefault(&o.PutQueueTime, 2*time.Second)
+	setDefault(&o.ArrivalBytes, 256<<20)
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -86,6 +96,9 @@ func (o *Options) Validate() error {
 		{"hints", int64(o.Hints), 1, 1 << 28},
 		{"bytes in flight", o.InFlightBytes, 1 << 20, 1 << 40},
 		{"frame bytes", o.FrameBytes, 0, 1 << 40},
+		{"put queue bytes", o.PutQueueBytes, engine.BlockBytesMin, 1 << 40},
+		{"put queue time (ns)", int64(o.PutQueueTime), int64(time.Millisecond), int64(time.Hour)},
+		{"arrival bytes", o.ArrivalBytes, engine.BlockBytesMax, 1 << 40},
 	} {
 		if c.n < c.min || c.n > c.max {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrOptions, c.name, c.n, c.min, c.max)
@@ -121,6 +134,9 @@ type Pool struct {
 	frames  *semaphore.Weighted // bytes of private memory
 	counts  counters
 
+	puts     putCounters
+	arrivals *semaphore.Weighted // bytes of blocks that peers bring
+
 	ctx  context.Context // ends when the pool stops
 	stop context.CancelFunc
 
@@ -137,7 +153,7 @@ func New(o Options) (*Pool, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes),
+	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes), arrivals: semaphore.NewWeighted(o.ArrivalBytes),
 		self: transport.Hello{PoolID: o.PoolID, Node: o.Node, Name: o.Name, ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.peers.pool = p
@@ -151,6 +167,9 @@ func New(o Options) (*Pool, error) {
 		(*Pool).serveRelease,
 		(*Pool).serveGet,
 		(*Pool).serveTouch,
+		(*Pool).serveOffer,
+		(*Pool).serveDescribe,
+		(*Pool).servePut,
 	} {
 		serve(p)
 	}

@@ -42,6 +42,7 @@ type remote struct {
 
 	inFlight atomic.Int64 // bytes asked for
 	counts   peerCounters
+	puts     *putQueue
 	times    peerTimes
 
 	mu       sync.Mutex
@@ -74,7 +75,7 @@ var errDown = errors.New("there is no link to the peer")
 func (ps *peers) newRemote(m member.Member) *remote {
 	p := ps.pool
 	ctx, leave := context.WithCancel(p.ctx)
-	return &remote{pool: p, id: m.ID, member: m, ctx: ctx, leave: leave, nudge: make(chan struct{}, 1), settled: make(chan struct{}),
+	return &remote{pool: p, puts: newPutQueue(&p.o), id: m.ID, member: m, ctx: ctx, leave: leave, nudge: make(chan struct{}, 1), settled: make(chan struct{}),
 		room: semaphore.NewWeighted(p.o.InFlightBytes), calls: make(chan struct{}, callsMax),
 		jitter: rand.New(rand.NewPCG(binary.LittleEndian.Uint64(p.o.Node[:]), binary.LittleEndian.Uint64(m.ID[:])))}
 }

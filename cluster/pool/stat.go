@@ -18,6 +18,7 @@ type Stat struct {
 	Matches    uint64     `json:"matches"`    // questions to all others what they have
 	Asked      uint64     `json:"asked"`      // blocks asked for in them
 	Found      uint64     `json:"found"`      // of those, found
+	Puts       PutStat    `json:"puts"`       // blocks stored through the pool
 	Peers      []PeerStat `json:"peers"`      // the other members, and those that were, by name
 }
 
@@ -57,6 +58,9 @@ type PeerStat struct {
 	Opened        uint64 `json:"opened"`          // times that its breaker opened
 	Stored        uint64 `json:"stored"`          // blocks that it stored for this node
 	Present       uint64 `json:"present"`         // blocks offered to it that it had
+	PutQueueBytes int64  `json:"put_queue_bytes"` // of blocks that wait to be pushed to it, or are
+	PutsWrong     uint64 `json:"puts_wrong"`      // blocks that changed in their client's memory on the way to it: dropped
+	Described     uint64 `json:"described"`       // times that it was told of a namespace which it did not know
 	ReadBytes     uint64 `json:"read_bytes"`      // of the blocks got from it
 	WrittenBytes  uint64 `json:"written_bytes"`   // of the blocks that it stored
 	ServedBlocks  uint64 `json:"served_blocks"`   // blocks sent to it when it asked
