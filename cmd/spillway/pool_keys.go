@@ -11,7 +11,7 @@ import (
 )
 
 type poolKeysCmd struct {
-	List   poolKeysListCmd   `cmd:"" default:"1" help:"List this node's keys by their fingerprints, and which nodes have them."`
+	List   poolKeysListCmd   `cmd:"" default:"withargs" help:"List this node's keys by their fingerprints, and which nodes have them."`
 	Add    poolKeysAddCmd    `cmd:"" help:"Take one more key to decrypt with: the first step of a rotation."`
 	Use    poolKeysUseCmd    `cmd:"" help:"Encrypt with another key: the second step, when all nodes have it."`
 	Remove poolKeysRemoveCmd `cmd:"" help:"Give a key up: the third step, when no node encrypts with it."`

@@ -114,7 +114,7 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, errRequest), errors.Is(err, engine.ErrConfig):
 		return http.StatusBadRequest
-	case errors.Is(err, engine.ErrNotFound), errors.Is(err, errNoPool):
+	case errors.Is(err, engine.ErrNotFound), errors.Is(err, ErrUnknown), errors.Is(err, errNoPool):
 		return http.StatusNotFound
 	case errors.Is(err, ErrState):
 		return http.StatusConflict

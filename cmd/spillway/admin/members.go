@@ -11,7 +11,7 @@ type PoolMembers struct {
 	Type       string         `json:"type"`        // pool_members
 	Pool       string         `json:"pool"`        // the pool's ID
 	Health     int            `json:"health"`      // of this node's own answers: 0 is well, up to 7 is slow or badly connected
-	Members    []PoolMember   `json:"members"`     // those that are, then those that were, by name
+	Members    []PoolMember   `json:"members"`     // this node, then those that are, or were
 	Seeds      []PoolSeed     `json:"seeds"`       // as configured
 	TurnedAway []PoolRefusal  `json:"turned_away"` // who was not let in, the latest
 	Counters   PoolMemberWork `json:"counters"`    // since the start
@@ -84,12 +84,13 @@ func (v *View) poolMembers(p Pool, _ *http.Request) (any, error) {
 // MembersOf is what the membership says, as JSON has it.
 func MembersOf(s member.Status) PoolMembers {
 	c := &s.Counters
-	all := PoolMembers{Type: "pool_members", Pool: s.PoolID, Health: s.HealthScore, Members: make([]PoolMember, len(s.Members)), Seeds: make([]PoolSeed, len(s.Seeds)),
+	all := PoolMembers{Type: "pool_members", Pool: s.PoolID, Health: s.HealthScore, Members: []PoolMember{}, Seeds: make([]PoolSeed, len(s.Seeds)),
 		TurnedAway: make([]PoolRefusal, len(s.Refusals)), Counters: PoolMemberWork{Joined: c.Joined, Left: c.Left, Failed: c.Failed, Suspected: c.Suspected,
 			Foreign: c.Foreign, KeyMismatch: c.KeyMismatch, Malformed: c.Malformed, Incompatible: c.Incompatible, Conflicts: c.Conflicts,
 			PacketsIn: c.PacketsIn, PacketsOut: c.PacketsOut, BytesIn: c.PacketBytesIn, BytesOut: c.PacketBytesOut}}
-	for i := range s.Members {
-		all.Members[i] = memberOf(&s.Members[i])
+	self := member.MemberStatus{Member: s.Self, Health: member.Alive, GossipAddress: s.GossipAddress}
+	for _, m := range append([]member.MemberStatus{self}, s.Members...) {
+		all.Members = append(all.Members, memberOf(&m))
 	}
 	for i := range s.Seeds {
 		seed := &s.Seeds[i]

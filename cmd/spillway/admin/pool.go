@@ -22,16 +22,13 @@ import (
 // without a token.
 const SocketSuffix = ".admin"
 
-// Pool is a node's part in a pool, as an operator sees and rules it. Errors match
-// engine.ErrNotFound, engine.ErrConfig (the question is wrong) or ErrState.
+// Pool is a node's part in a pool, as an operator sees and rules it. Errors match ErrUnknown,
+// engine.ErrNotFound (of namespaces), engine.ErrConfig (the question is wrong) or ErrState.
 type Pool interface {
 	Status() PoolStatus
 	Membership() member.Status
 	// Locate says which nodes have the blocks of these keys.
 	Locate(ctx context.Context, namespace string, group uint32, keys [][]byte) (blocks []Located, asked []string, err error)
-	// Drain has this node hand its blocks over, Undrain has it take new ones again.
-	Drain() error
-	Undrain() error
 	// Forget has the whole pool forget a node that is gone, by name or beginning of its ID.
 	Forget(node string) (what string, err error)
 	// Keys are those of the gossip, the primary first; none: it is not encrypted.
@@ -42,8 +39,11 @@ type Pool interface {
 	Events() *journal.Journal
 }
 
-// ErrState says that what is asked for does not go with the state that the pool is in.
-var ErrState = errors.New("not now")
+// Errors of a Pool.
+var (
+	ErrState   = errors.New("not now")      // what is asked for does not go with the state that the pool is in
+	ErrUnknown = errors.New("no such node") // nobody is called so
+)
 
 // errNoPool answers questions about a pool to a daemon that is in none.
 var errNoPool = errors.New("this daemon is in no pool: give pool.id in its configuration, or serve --pool")
@@ -128,8 +128,6 @@ func (v *View) poolRoutes(mux *http.ServeMux, o ServerOptions) {
 			return "", errNoPool
 		}))
 	}
-	change("drain", func(p Pool, _ []byte) (string, error) { return "draining", p.Drain() })
-	change("undrain", func(p Pool, _ []byte) (string, error) { return "active again", p.Undrain() })
 	change("forget", forget)
 	change("keys", changeKeys)
 }
