@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
@@ -31,6 +32,7 @@ func TestFrozenPeer(t *testing.T) {
 			took = timed(func() {
 				res = h.nodes[0].pool.Match(h.nodes[0].of(), h.nodes[0].ids(1, 11, 99), pool.MatchOptions{})
 			})
+			synctest.Wait() // judged
 			return res, took
 		}
 		for range 3 {
