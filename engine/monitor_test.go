@@ -16,6 +16,9 @@ func health(t *testing.T, s *engine.Store, want string) {
 	t.Helper()
 	for range 300 {
 		if s.Stat().Health == want {
+			if err := s.Health(); errors.Is(err, engine.ErrSick) != (want == "sick") || (err == nil) != (want == "ok") {
+				t.Errorf("health %q: %v", want, err)
+			}
 			return
 		}
 		time.Sleep(time.Second)

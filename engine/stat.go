@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/evict"
@@ -35,6 +36,20 @@ func (s *Store) Stat() Stat {
 		st.Namespaces = append(st.Namespaces, n)
 	}
 	return st
+}
+
+// Health is nil, or why the store serves less than usual: ErrSick, and what it has is
+// missed until it is well; or ErrReadOnly, and puts are dropped until it is opened anew.
+func (s *Store) Health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.monitor.sick != nil {
+		return s.monitor.sick
+	}
+	if s.health != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, s.health)
+	}
+	return nil
 }
 
 // Stat returns the namespace's part of the snapshot.

@@ -47,6 +47,7 @@ func (s State) String() string {
 // Member is a node of the pool, as it describes itself.
 type Member struct {
 	ID            ID
+	Start         uint64 // which of its lives this is: rises with each start, see Identity
 	Name          string // unique in the pool
 	Address       string // host:port of its data connections
 	Zone          string // where it stands; may be empty
@@ -55,7 +56,7 @@ type Member struct {
 	FreeBytes     int64 // what it can still take without evicting, roughly
 	ProtocolLow   uint8 // versions of the peers' protocol that it speaks
 	ProtocolHigh  uint8
-	Suspect       bool // it does not answer the membership's probes at the moment
+	Suspect       bool // it does not answer this node's probes at the moment
 	Self          bool
 }
 

@@ -111,80 +111,80 @@ func (n *Node) setSights(o *Options) {
 }
 
 // gate drops the blocks of a put that are not worth a write: absent ones that are partial,
-// seen for the first time, or over the write budget. Behind the first that is dropped
-// none is admitted: it would be of no use.
-func (t *transfer) gate(partial bool) {
-	o := t.q.c.node.options.Load()
+// seen for the first time, or over the write budget; of what is moved only these last.
+// Behind the first that is dropped none is admitted: it would be of no use.
+func (b *batch) gate(w *putting) {
+	o := b.node.options.Load()
 	var sights *admit.Sights
-	if o.bySecondSight(t.space.name) {
-		sights = t.q.c.node.sights.Load()
+	if o.bySecondSight(b.space.name) && !w.moved {
+		sights = b.node.sights.Load()
 	}
 	limited := false
-	for i := range t.space.parts {
-		limited = limited || t.space.parts[i].drive.budget.Limited()
+	for i := range b.space.parts {
+		limited = limited || b.space.parts[i].drive.budget.Limited()
 	}
-	partial = partial && !o.Admission.PartialBlocks
+	partial := w.options.Partial && !o.Admission.PartialBlocks && !w.moved
 	if sights == nil && !limited && !partial {
 		return
 	}
-	here, _, _, err := t.space.present(t.keys, engine.MatchOptions{})
+	here, _, _, err := b.space.present(b.keys, engine.MatchOptions{})
 	if err != nil {
 		return // the engine will say so again
 	}
-	seed, now, stop := binary.LittleEndian.Uint64(t.space.id[:]), time.Now(), admit.Admitted
-	for i, k := range t.keys {
-		if t.pieces[i] == nil || here[i] { // a put of what is here writes nothing
+	seed, now, stop := binary.LittleEndian.Uint64(b.space.id[:]), time.Now(), admit.Admitted
+	for i, k := range b.keys {
+		if b.pieces[i] == nil || here[i] { // a put of what is here writes nothing
 			continue
 		}
 		why := stop
 		if sights != nil && !sights.Saw(seed+uint64(k.Group), k.Bytes) {
 			setDefault(&why, admit.FirstSight)
 		}
-		if partial && i == len(t.keys)-1 {
+		if partial && i == len(b.keys)-1 {
 			why = admit.Partial
 		}
 		if why == admit.Admitted && limited {
-			why = t.charge(i, now)
+			why = b.charge(i, now)
 		}
 		if why != admit.Admitted {
-			t.refuse(i, why)
+			b.refuse(i, why)
 			stop = why
 		}
 	}
 }
 
 // charge takes a block from the write budget of its drive.
-func (t *transfer) charge(i int, now time.Time) admit.Reason {
-	p := &t.space.parts[t.space.home(t.keys[i].Group, t.keys[i].Bytes)]
-	if !p.drive.budget.Take(now, p.writes, int64(t.space.blockBytes)) {
+func (b *batch) charge(i int, now time.Time) admit.Reason {
+	p := &b.space.parts[b.space.home(b.keys[i].Group, b.keys[i].Bytes)]
+	if !p.drive.budget.Take(now, p.writes, int64(b.space.blockBytes)) {
 		return admit.OverBudget
 	}
-	if t.charged == nil {
-		t.charged = make([]bool, len(t.keys))
+	if b.charged == nil {
+		b.charged = make([]bool, len(b.keys))
 	}
-	t.charged[i] = true
+	b.charged[i] = true
 	return admit.Admitted
 }
 
 // refund gives back what was charged for blocks of a chunk that were not written.
-func (t *transfer) refund(c *chunk) {
-	if t.charged == nil {
+func (b *batch) refund(c *chunk) {
+	if b.charged == nil {
 		return
 	}
 	bytes := int64(0)
 	for _, i := range c.items {
-		if s := wire.Status(t.statuses[i]); t.charged[i] && s != wire.Stored && s != wire.Late {
-			bytes += int64(t.space.blockBytes)
+		if s := wire.Status(b.statuses[i]); b.charged[i] && s != wire.Stored && s != wire.Late {
+			bytes += int64(b.space.blockBytes)
 		}
 	}
 	c.part.drive.budget.Return(c.part.writes, bytes)
 }
 
 // refuse drops a block and keeps the reason.
-func (t *transfer) refuse(i int, why admit.Reason) {
-	t.statuses[i] = byte(wire.Dropped)
-	if t.reasons == nil {
-		t.reasons = make([]byte, len(t.keys))
+func (b *batch) refuse(i int, why admit.Reason) {
+	b.statuses[i] = byte(wire.Dropped)
+	if b.reasons == nil {
+		b.reasons = make([]byte, len(b.keys))
 	}
-	t.reasons[i] = byte(why)
+	b.reasons[i] = byte(why)
 }

@@ -222,8 +222,9 @@ func (r *chatRun) turn(number uint64, q *trace.Request) {
 
 // transfer is one of the node's, of a client without a socket.
 func (r *chatRun) transfer(conn *conn, class class, keys []engine.Key) *transfer {
-	t := &transfer{q: &request{c: conn, came: time.Now(), over: make(chan struct{})}, space: r.space, class: class, keys: keys,
-		pieces: make([][][]byte, len(keys)), statuses: make([]byte, len(keys))}
+	t := &transfer{q: &request{c: conn, came: time.Now(), over: make(chan struct{})}}
+	t.batch = batch{node: conn.node, space: r.space, class: class, keys: keys, pieces: make([][][]byte, len(keys)), statuses: make([]byte, len(keys)),
+		over: t.q.over, freed: t.released, note: conn.note}
 	for i := range keys {
 		t.pieces[i] = [][]byte{make([]byte, chatFrame)}
 	}
@@ -279,7 +280,7 @@ func (r *chatRun) store(conn *conn, keys []engine.Key, depth int) {
 	}
 	chunks := t.chunks()
 	for i := len(chunks) - 1; i >= 0; i-- {
-		t.store(&chunks[i], &wire.Put{Depth: uint32(depth)}, engine.PutOptions{})
+		t.store(&chunks[i], t.putting(&wire.Put{Depth: uint32(depth)}, time.Time{}))
 	}
 	r.node.predicting.see(prefetch.Stored, r.space, conn.number, keys, depth)
 }

@@ -29,10 +29,10 @@ func (t *transfer) read(flags uint32, deadline time.Time) {
 	if flags&wire.GetPrefix != 0 {
 		t.cutToPrefix()
 	}
-	t.q.c.node.predicting.see(prefetch.Read, t.space, t.q.c.number, t.keys, 0)
+	t.node.predicting.see(prefetch.Read, t.space, t.q.c.number, t.keys, 0)
 	near := t.findNear()
 	chunks := t.chunks()
-	o := engine.GetOptions{Deadline: deadline, Done: t.q.over, Bounce: flags&wire.GetBounce != 0,
+	o := engine.GetOptions{Deadline: deadline, Done: t.over, Bounce: flags&wire.GetBounce != 0,
 		NoTouch: flags&wire.GetNoTouch != 0 || len(chunks) > 1 || len(near) > 0}
 	var running sync.WaitGroup
 	alone := min(1, len(chunks)) // what this goroutine loads
@@ -66,13 +66,10 @@ func (t *transfer) cutToPrefix() {
 
 // load reads a chunk when its turn has come.
 func (t *transfer) load(c *chunk, o engine.GetOptions) {
-	d := c.part.drive
-	turn, ok := d.enter(c.part.flow, c.stream, loads, c.bytes, t.q.over)
-	if !ok {
-		t.tooLate(c.items)
-		return
-	}
-	defer func() { d.leave(turn, t.space.blockBytes, t.moved(c.items, wire.Hit)) }()
+	t.inTurn(c, wire.Hit, func() { t.loadNow(c, o) })
+}
+
+func (t *transfer) loadNow(c *chunk, o engine.GetOptions) {
 	items := make([]engine.GetItem, len(c.items))
 	for j, i := range c.items {
 		items[j] = engine.GetItem{Key: t.keys[i], Dst: t.pieces[i]}
@@ -91,15 +88,12 @@ func (t *transfer) load(c *chunk, o engine.GetOptions) {
 	through.finish(items)
 	hits := 0
 	for j, i := range c.items {
-		t.statuses[i] = wireStatus(items[j].Status)
+		t.answer(i, items[j].Status, items[j].Err, "a block was not read")
 		if items[j].Status == engine.Hit {
 			hits++
 		}
-		if items[j].Err != nil {
-			t.q.c.note("a block was not read", items[j].Err)
-		}
 	}
-	t.q.c.node.times.read(time.Now(), time.Since(t.q.came), hits)
+	t.node.times.read(time.Now(), time.Since(t.q.came), hits)
 }
 
 // touchHits makes the blocks that were read young, in chain order, as one Get

@@ -24,7 +24,7 @@ type nearBlock struct {
 // versions. The blocks it has found get a status, so that no chunk has them; copyNear
 // must follow.
 func (t *transfer) findNear() []nearBlock {
-	tier := t.q.c.node.memory
+	tier := t.node.memory
 	if tier == nil {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (t *transfer) findNear() []nearBlock {
 		}
 	}
 	near := make([]nearBlock, 0, tier.Find(t.q.c.number, items))
-	t.q.c.node.ahead.tooSlow(items)
+	t.node.ahead.tooSlow(items)
 	for i := range items {
 		if items[i].Block.Valid() {
 			near = append(near, nearBlock{i, items[i].Block})
@@ -70,10 +70,10 @@ func (s *space) versions(keys []engine.Key) []engine.Version {
 
 // copyNear gives the blocks that are in memory to the client, as long as it waits.
 func (t *transfer) copyNear(near []nearBlock) {
-	node := t.q.c.node
+	node := t.node
 	for _, b := range near {
 		select {
-		case <-t.q.over:
+		case <-t.over:
 			t.tooLate([]int{b.index})
 			b.block.Release()
 			continue
@@ -93,9 +93,9 @@ func (t *transfer) copyNear(near []nearBlock) {
 func (t *transfer) notCopied(i int, cause error) {
 	t.statuses[i] = byte(wire.Miss)
 	if !errors.Is(cause, memory.ErrDecayed) {
-		t.q.c.node.counters.faults.Add(1)
+		t.node.counters.faults.Add(1)
 	}
-	t.q.c.note("a block was not copied from memory", cause)
+	t.note("a block was not copied from memory", cause)
 }
 
 // readThrough is the part of a chunk that is read into frames of the memory tier, and
@@ -108,7 +108,7 @@ type readThrough struct {
 
 // through chooses the blocks of a chunk that belong in memory, and has them read there.
 func (t *transfer) through(c *chunk, items []engine.GetItem) *readThrough {
-	tier := t.q.c.node.memory
+	tier := t.node.memory
 	if tier == nil || t.versions == nil {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (r *readThrough) finish(items []engine.GetItem) {
 			if err := memory.Scatter(r.t.pieces[i], frame.Bytes()); err != nil {
 				it.Status, it.Err = engine.Miss, err
 			}
-			r.t.q.c.node.memory.Add(it.Version, frame, uint32(r.t.space.number), uint32(i), r.t.q.c.number, memory.Read)
+			r.t.node.memory.Add(it.Version, frame, uint32(r.t.space.number), uint32(i), r.t.q.c.number, memory.Read)
 		}
 	}
 }

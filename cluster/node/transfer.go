@@ -11,18 +11,11 @@ import (
 	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
-// transfer is a Get or a Put under way. Its blocks go to the engine in chunks, each
-// when its turn has come on its drive.
+// transfer is a client's Get or Put under way.
 type transfer struct {
+	batch
 	q          *request
-	space      *space
-	class      class
-	keys       []engine.Key
-	pieces     [][][]byte // of each key; nil where its place is bad
 	regions    map[uint32]*region
-	statuses   []byte           // a wire.Status each; every chunk writes its own
-	reasons    []byte           // a wire.Reason each, of a Put; nil: none
-	charged    []bool           // taken from the write budget; nil: nothing
 	versions   []engine.Version // of a load, where the node has a memory tier: what is here
 	fromMemory int              // blocks that came from there
 
@@ -61,8 +54,9 @@ func (q *request) newTransfer(number, group uint32, packed wire.Keys, places wir
 	if len(keys)*places.Each() > c.options.KeysMax*piecesPerKey {
 		return nil, limit(fmt.Sprintf("a request of %d pieces, %d is the limit", len(keys)*places.Each(), c.options.KeysMax*piecesPerKey), "split it")
 	}
-	t := &transfer{q: q, space: s, class: class, keys: keys, pieces: make([][][]byte, len(keys)),
-		regions: map[uint32]*region{}, statuses: make([]byte, len(keys))}
+	t := &transfer{q: q, regions: map[uint32]*region{}}
+	t.batch = batch{node: c.node, space: s, class: class, keys: keys, pieces: make([][][]byte, len(keys)), statuses: make([]byte, len(keys)),
+		over: q.over, freed: t.released, note: c.note}
 	if err := t.find(places); err != nil {
 		t.letGo()
 		return nil, err
@@ -91,7 +85,7 @@ func (t *transfer) find(places wire.Places) error {
 			return argument(fmt.Sprintf("key %d has places of %d bytes together, a block of namespace %q has %d", i, total, t.space.name, t.space.blockBytes))
 		}
 		if bad {
-			t.q.c.node.counters.faults.Add(1)
+			t.node.counters.faults.Add(1)
 			continue
 		}
 		t.pieces[i] = own
@@ -189,81 +183,6 @@ func (t *transfer) end() {
 	t.q.finish()
 }
 
-// chunk is what goes to one engine in one call.
-type chunk struct {
-	part   *part
-	stream *stream // of the request on this drive
-	items  []int   // indices into the request
-	next   int     // index of what comes behind them on their drive; 0: nothing
-	first  bool    // nothing of the request comes before them on their drive
-	bytes  int64
-}
-
-// chunks cuts the keys that have memory and no status yet, store by store.
-func (t *transfer) chunks() []chunk {
-	most := max(1, int(t.space.parts[0].drive.windows.chunk)/t.space.blockBytes)
-	var cut []chunk
-	for h, home := range t.space.split(t.keys) {
-		var items []int
-		for _, i := range home {
-			if t.statuses[i] == 0 && t.pieces[i] != nil {
-				items = append(items, i)
-			}
-		}
-		s, first := &stream{}, true
-		for len(items) > 0 {
-			n := min(most, len(items))
-			c := chunk{part: &t.space.parts[h], stream: s, items: items[:n], first: first, bytes: int64(n) * int64(t.space.blockBytes)}
-			first = false
-			if items = items[n:]; len(items) > 0 {
-				c.next = items[0]
-			}
-			cut = append(cut, c)
-		}
-	}
-	return cut
-}
-
-// set gives a status to every item of a chunk.
-func (t *transfer) set(items []int, s wire.Status) {
-	for _, i := range items {
-		t.statuses[i] = byte(s)
-	}
-}
-
-// moved is how many bytes of a chunk have this status.
-func (t *transfer) moved(items []int, s wire.Status) (bytes int64) {
-	for _, i := range items {
-		if wire.Status(t.statuses[i]) == s {
-			bytes += int64(t.space.blockBytes)
-		}
-	}
-	return bytes
-}
-
-// setRest gives a status to the items that have none.
-func (t *transfer) setRest(s wire.Status) {
-	for i := range t.statuses {
-		if t.statuses[i] == 0 {
-			t.statuses[i] = byte(s)
-		}
-	}
-}
-
-// tooLate answers a chunk whose turn has not come.
-func (t *transfer) tooLate(items []int) {
-	t.set(items, wire.Late)
-	for _, i := range items {
-		t.released(i)
-	}
-}
-
-// wireStatus translates the engine's.
-func wireStatus(s engine.Status) byte {
-	return byte([...]wire.Status{engine.Unanswered: wire.Miss, engine.Hit: wire.Hit, engine.Miss: wire.Miss, engine.Late: wire.Late,
-		engine.Busy: wire.Busy, engine.Stored: wire.Stored, engine.Present: wire.Present, engine.Dropped: wire.Dropped}[s])
-}
-
 // count adds a finished transfer to its namespace's counters.
 func (t *transfer) count(prefix int) {
 	var n [8]uint64
@@ -289,7 +208,7 @@ func (t *transfer) count(prefix int) {
 	for why := 1; why < len(not); why++ {
 		k.refused[why].Add(not[why])
 	}
-	t.q.c.node.times.put(time.Now(), n[wire.Stored]+n[wire.Present], n[wire.Dropped]-not[admit.Partial]-not[admit.FirstSight])
+	t.node.times.put(time.Now(), n[wire.Stored]+n[wire.Present], n[wire.Dropped]-not[admit.Partial]-not[admit.FirstSight])
 	add(&k.stored, wire.Stored)
 	add(&k.latePuts, wire.Late)
 	add(&k.present, wire.Present)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // ID names a block in the whole pool: derived from namespace, incarnation, group and
@@ -37,9 +38,10 @@ type Space interface {
 	IDs(keys []engine.Key) (ids []ID, incarnation uint32)
 	// Present says which blocks are here.
 	Present(ids []ID) []bool
-	// Lease is Present with a promise that what was found stays for a while; the
-	// lease ends with release, at the latest after o.Lease.
-	Lease(ids []ID, o engine.MatchOptions) (present []bool, release func())
+	// Lease is Present with a promise that leased of the blocks found stay for a while;
+	// it ends with release, at the latest after o.Lease. release is nil where nothing
+	// is leased.
+	Lease(ids []ID, o engine.MatchOptions) (present []bool, leased int, release func())
 	// Read loads blocks into frames of the node, as its drives have time for peers,
 	// and calls ready for each, from any goroutine, before it returns; pieces stay until
 	// done is called. A block that is not there, or not in time, is not ready.
@@ -57,7 +59,8 @@ type Space interface {
 	Scan(f func(engine.Entry) bool) error
 }
 
-// Arrival is a run of blocks on its way into the stores.
+// Arrival is blocks of a chain on their way into the stores, root first. When Write
+// returns, every item has a status and no Src is in use.
 type Arrival struct {
 	Incarnation uint32 // refused whole where the namespace has another
 	Items       []ArrivalItem
@@ -73,5 +76,6 @@ type ArrivalItem struct {
 	Importance uint8
 	Span       uint32
 	Status     engine.Status
-	Err        error
+	Reason     admit.Reason // of Dropped, where admission says no
+	Err        error        // of Dropped, where it failed
 }

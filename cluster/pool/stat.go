@@ -13,6 +13,12 @@ type Stat struct {
 	Copies     int        `json:"copies"`     // of each new block, on different nodes
 	Placement  string     `json:"placement"`  // run: the pool chooses the home of new blocks; local: they stay here
 	Suspicious int        `json:"suspicious"` // members that do not answer the membership's probes at the moment
+	Hints      int        `json:"hints"`      // blocks elsewhere whose places are remembered
+	Lent       int        `json:"lent"`       // leases that others have here
+	Matches    uint64     `json:"matches"`    // questions to all others what they have
+	Asked      uint64     `json:"asked"`      // blocks asked for in them
+	Found      uint64     `json:"found"`      // of those, found
+	Puts       PutStat    `json:"puts"`       // blocks stored through the pool
 	Peers      []PeerStat `json:"peers"`      // the other members, and those that were, by name
 }
 
@@ -27,7 +33,7 @@ type PeerStat struct {
 	Member        bool   `json:"member"`          // false: it has left or failed
 	CapacityBytes int64  `json:"capacity_bytes"`  // as it says
 	FreeBytes     int64  `json:"free_bytes"`      // of those, what it takes without evicting, as it says
-	Link          string `json:"link"`            // up, down, or never: nothing was asked of it yet
+	Link          string `json:"link"`            // never: not tried yet; down; merging: both ends tell what was erased; up
 	Breaker       string `json:"breaker"`         // closed: it is used; open: it is not; half-open: it is tried
 	Usable        bool   `json:"usable"`          // it would be asked for blocks now
 	P50NS         int64  `json:"p50_ns"`          // of its answers to gets: half were no slower; 0: none yet
@@ -45,9 +51,16 @@ type PeerStat struct {
 	HedgesWon     uint64 `json:"hedges_won"`      // blocks that it gave as the second that was asked, and sooner
 	Skipped       uint64 `json:"skipped"`         // calls not made: its breaker is open, or it is no member in order
 	Failures      uint64 `json:"failures"`        // calls that failed or timed out
+	Probes        uint64 `json:"probes"`          // signs of life asked for, in doubt
+	StaleHints    uint64 `json:"stale_hints"`     // blocks that were remembered to be there and were not
+	Malformed     uint64 `json:"malformed"`       // answers that broke the protocol
+	Cause         string `json:"cause,omitempty"` // why the link is down
 	Opened        uint64 `json:"opened"`          // times that its breaker opened
 	Stored        uint64 `json:"stored"`          // blocks that it stored for this node
 	Present       uint64 `json:"present"`         // blocks offered to it that it had
+	PutQueueBytes int64  `json:"put_queue_bytes"` // of blocks that wait to be pushed to it, or are
+	PutsWrong     uint64 `json:"puts_wrong"`      // blocks that changed in their client's memory on the way to it: dropped
+	Described     uint64 `json:"described"`       // times that it was told of a namespace which it did not know
 	ReadBytes     uint64 `json:"read_bytes"`      // of the blocks got from it
 	WrittenBytes  uint64 `json:"written_bytes"`   // of the blocks that it stored
 	ServedBlocks  uint64 `json:"served_blocks"`   // blocks sent to it when it asked

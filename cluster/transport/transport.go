@@ -43,6 +43,7 @@ const (
 	Refused           // the peer is too busy, or too late, or answered the whole call with an error
 	Late              // the context ended first; Dst is the transport's until Released
 	Lost              // the link failed; nothing touches Dst any more
+	Faulted           // Dst is not memory (any more): whoever gave it has taken it away; the rest of the Fetch goes on
 )
 
 // Block is one block of a Fetch.
@@ -103,7 +104,9 @@ type Incoming interface {
 	// BlockBytes is the size of block i, as the sender says: bound it before trusting it.
 	BlockBytes(i int) int
 	// Receive reads the next block into dst, whose pieces have BlockBytes together; nil
-	// skips it. Blocks come in order, each once.
+	// skips it. Blocks come in order, each once. An error that matches syscall.EFAULT is
+	// of dst's memory, or of the sender's, and of this block only; after any other the
+	// rest does not come either.
 	Receive(dst [][]byte) error
 }
 

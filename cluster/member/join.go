@@ -1,0 +1,239 @@
+package member
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Seeds and lost members are tried for ever, each with its own pause, so that a node finds
+// the pool whenever both are there, and two halves of a pool each other after whatever kept
+// them apart: the gossip library itself forgets the dead.
+
+// Bounds of joining.
+const (
+	joinsAtOnce = 8
+	searchOnce  = 4  // lost members tried in one round
+	agreeOnce   = 16 // members asked again while this node's name is contested
+)
+
+// seed is one that was configured.
+type seed struct {
+	text    string
+	address Address
+
+	// Guarded by Gossip.mu.
+	schedule  schedule
+	addresses []netip.AddrPort
+	member    bool
+	attempts  int64
+	err       string
+}
+
+// joinLoop is the only one that joins.
+func (g *Gossip) joinLoop() {
+	tick := time.NewTicker(max(g.t.joinRetry/2, time.Millisecond))
+	defer tick.Stop()
+	room := make(chan struct{}, joinsAtOnce)
+	for {
+		g.joinRound(room)
+		select {
+		case <-tick.C:
+		case <-g.hurry:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// joinRound begins what is due. A seed that hangs holds up nobody else.
+func (g *Gossip) joinRound(room chan struct{}) {
+	g.mu.Lock()
+	g.expireLocked()
+	seeds, lost := g.dueLocked()
+	over := g.refused != nil
+	g.mu.Unlock()
+	if over {
+		return
+	}
+	for _, s := range seeds {
+		g.spawn(func() { g.trySeed(s, room) })
+	}
+	for _, r := range lost {
+		g.spawn(func() { g.tryLost(r, room) })
+	}
+	g.agree(room)
+	g.establish()
+}
+
+// dueLocked are the seeds and copies of the lost members to try now.
+func (g *Gossip) dueLocked() (seeds []*seed, lost []record) {
+	for _, s := range g.seeds {
+		if s.schedule.due() {
+			s.schedule.busy = true
+			seeds = append(seeds, s)
+		}
+	}
+	for _, r := range g.gone {
+		if r.health == Failed && r.search.due() {
+			lost = append(lost, *r)
+		}
+	}
+	slices.SortFunc(lost, func(a, b record) int {
+		return cmp.Or(a.search.next.Compare(b.search.next), slices.Compare(a.m.ID[:], b.m.ID[:]))
+	})
+	lost = lost[:min(len(lost), searchOnce)]
+	for _, r := range lost {
+		g.gone[r.m.ID].search.busy = true
+	}
+	return seeds, lost
+}
+
+// isMember reports whether a live, answering member or this node gossips at the address.
+func (g *Gossip) isMember(at netip.AddrPort) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if at == g.advertise {
+		return true
+	}
+	for _, r := range g.live {
+		if r.at == at && r.health == Alive {
+			return true
+		}
+	}
+	return false
+}
+
+// join exchanges everything with whoever is at the address.
+func (g *Gossip) join(at netip.AddrPort, room chan struct{}) error {
+	room <- struct{}{}
+	defer func() { <-room }()
+	if g.ctx.Err() != nil {
+		return g.ctx.Err()
+	}
+	_, err := g.list.Join([]string{at.String()})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.counters.Joins++
+	if err != nil {
+		g.counters.JoinsFailed++
+		return explainJoin(at, err)
+	}
+	return nil
+}
+
+// explainJoin says what the library's error means.
+func explainJoin(at netip.AddrPort, err error) error {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, undecryptable), strings.Contains(text, "encryption is not configured"), strings.Contains(text, "is not encrypted"):
+		return fmt.Errorf("%s: key mismatch: the two nodes have no gossip key in common that both may use", at)
+	case strings.HasSuffix(strings.TrimSpace(text), "EOF"):
+		return fmt.Errorf("%s closes the connection: it is of another pool, or no port of gossip", at)
+	}
+	if i := strings.LastIndex(text, "failed to join "); i >= 0 {
+		text = strings.TrimSpace(text[i+len("failed to join "):])
+	}
+	return fmt.Errorf("%s", text)
+}
+
+// trySeed looks a seed up and joins through each of its addresses that is no member.
+func (g *Gossip) trySeed(s *seed, room chan struct{}) {
+	addresses, err := resolve(g.ctx, g.o.Resolver, s.address)
+	member := err == nil
+	var mu sync.Mutex
+	var tries sync.WaitGroup
+	for _, at := range addresses {
+		if g.isMember(at) {
+			continue
+		}
+		tries.Go(func() {
+			e := g.join(at, room)
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				member, err = false, e
+			}
+		})
+	}
+	tries.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.attempts++
+	s.err = ""
+	if err != nil {
+		s.err = err.Error()
+	}
+	if len(addresses) > 0 {
+		s.addresses = addresses
+	}
+	s.member = member
+	s.schedule.again(err != nil, g.t.joinRetry, g.t.joinRetryMax, g.t.joinRetryMax)
+	poke(g.hurry)
+}
+
+// tryLost looks for a lost member where it was.
+func (g *Gossip) tryLost(lost record, room chan struct{}) {
+	failed := false
+	if !g.isMember(lost.at) { // else its address is another's now
+		failed = g.join(lost.at, room) != nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if r := g.gone[lost.m.ID]; r != nil {
+		r.search.again(failed, g.t.joinRetry, g.t.joinRetryMax, g.t.joinRetryMax)
+	}
+}
+
+// agree has the others take this node's address in, while its name still stands with
+// another one: they do so once they have found the old address dead.
+func (g *Gossip) agree(room chan struct{}) {
+	g.mu.Lock()
+	contested := g.contested
+	g.contested = false
+	var with []netip.AddrPort
+	for _, r := range g.live {
+		if !r.over {
+			with = append(with, r.at)
+		}
+	}
+	g.mu.Unlock()
+	if !contested {
+		return
+	}
+	rand.Shuffle(len(with), func(i, j int) { with[i], with[j] = with[j], with[i] })
+	var tries sync.WaitGroup
+	for _, at := range with[:min(len(with), agreeOnce)] {
+		tries.Go(func() { _ = g.join(at, room) }) // a conflict contests the name once more
+	}
+	tries.Wait()
+}
+
+// establish makes a node established whose name and address are beyond doubt: all seeds
+// were tried, nobody disputes, and if there are others, one has answered. If none does,
+// though they take questions, nobody can reach this node.
+func (g *Gossip) establish() {
+	g.mu.Lock()
+	alone, tried := true, true
+	for _, r := range g.live {
+		alone = alone && r.over
+	}
+	for _, s := range g.seeds {
+		tried = tried && s.attempts > 0
+	}
+	ready := tried && !g.contested && len(g.disputed) == 0 && (alone || g.reached)
+	if ready && !g.established && g.refused == nil {
+		g.established = true
+		g.changedLocked()
+	}
+	lost := !g.established && !alone && !g.reached && !g.sentOnly.IsZero() && time.Since(g.sentOnly) > g.t.reachTimeout
+	g.mu.Unlock()
+	if lost {
+		g.refuse(fmt.Errorf("%w at %s, which it advertises, over TCP; say with advertise where they can", ErrUnreachable, g.advertise))
+	}
+}

@@ -1,0 +1,161 @@
+package member
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait for what must come. A test that fails waits so long; one that
+// passes does not.
+const patience = 60 * time.Second
+
+// until waits until ok says so.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it does not come: %s", what)
+		}
+	}
+}
+
+// quick shortens times, so that a test sees failure, oblivion and reunion in seconds.
+func quick(t *timing) {
+	t.probeInterval, t.probeTimeout = 100*time.Millisecond, 50*time.Millisecond
+	t.gossipInterval, t.syncInterval = 20*time.Millisecond, time.Second
+	t.gossipToDead, t.roomInterval = 300*time.Millisecond, 20*time.Millisecond
+	t.joinRetry, t.joinRetryMax = 50*time.Millisecond, 200*time.Millisecond
+	t.legInterval, t.legRetry = 500*time.Millisecond, 50*time.Millisecond
+	t.answerTimeout, t.streamTimeout = time.Second, 2*time.Second
+}
+
+// node starts a node with what a test asks for; it is closed at the end.
+func node(t *testing.T, name string, change ...func(*Options)) *Gossip {
+	t.Helper()
+	g, err := start(t, name, change...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func start(t *testing.T, name string, change ...func(*Options)) (*Gossip, error) {
+	t.Helper()
+	o := options(t, name, change...)
+	g, err := Start(o)
+	if err == nil {
+		t.Cleanup(func() { g.Close() })
+	}
+	return g, err
+}
+
+func options(t *testing.T, name string, change ...func(*Options)) Options {
+	t.Helper()
+	o := Options{
+		PoolID: "red", Name: name, Identity: identityFor(name, 1), Bind: "127.0.0.1:0", DataAddress: dataListener(t),
+		Profile: ProfileFast, ProtocolLow: 1, ProtocolHigh: 1, tune: quick,
+		Logger: slog.New(slog.NewTextHandler(testWriter{t, name}, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+// testWriter writes log lines to the test while it runs.
+type testWriter struct {
+	t    *testing.T
+	name string
+}
+
+func (w testWriter) Write(b []byte) (int, error) {
+	if w.t.Context().Err() == nil {
+		w.t.Logf("%s: %s", w.name, strings.TrimSpace(string(b)))
+	}
+	return len(b), nil
+}
+
+func identityFor(name string, start uint64) Identity {
+	var id ID
+	copy(id[:], "identity of "+name)
+	id[15] = 1
+	return Identity{ID: id, Start: start}
+}
+
+// dataListener stands for a node's data connections: it takes them and says nothing.
+func dataListener(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+func seeds(of ...*Gossip) func(*Options) {
+	return func(o *Options) {
+		for _, g := range of {
+			o.Seeds = append(o.Seeds, g.advertise.String())
+		}
+	}
+}
+
+func seedText(text ...string) func(*Options) {
+	return func(o *Options) { o.Seeds = append(o.Seeds, text...) }
+}
+
+func as(change func(*Options)) func(*Options) { return change }
+
+// pool starts n nodes that know the first one, and waits until all list all.
+func pool(t *testing.T, n int, change ...func(*Options)) []*Gossip {
+	t.Helper()
+	var all []*Gossip
+	for i := range n {
+		c := change
+		if i > 0 {
+			c = append([]func(*Options){seeds(all[0])}, change...)
+		}
+		all = append(all, node(t, fmt.Sprintf("n%d", i+1), c...))
+	}
+	agree(t, all...)
+	return all
+}
+
+// agree waits until each of the nodes lists exactly these.
+func agree(t *testing.T, all ...*Gossip) {
+	t.Helper()
+	want := map[string]bool{}
+	for _, g := range all {
+		want[g.o.Name] = true
+	}
+	for _, g := range all {
+		until(t, fmt.Sprintf("%s lists %v and nobody else", g.o.Name, want), func() bool {
+			list := g.Members()
+			for _, m := range list {
+				if !want[m.Name] {
+					return false
+				}
+			}
+			return len(list) == len(want)
+		})
+	}
+}
+
+func memberOf(g *Gossip, name string) (MemberStatus, bool) {
+	for _, m := range g.Status().Members {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return MemberStatus{}, false
+}
+
+func healthOf(g *Gossip, name string) Health {
+	m, _ := memberOf(g, name)
+	return m.Health
+}

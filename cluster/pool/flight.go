@@ -1,0 +1,208 @@
+package pool
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/peer"
+	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/fault"
+)
+
+// flight is one call for some blocks of a loading: straight into their destinations, or
+// into private frames.
+type flight struct {
+	l      *loading
+	remote *remote
+	items  []int
+	blocks []transport.Block
+	framed bool
+	cancel context.CancelFunc
+	done   chan struct{} // closed when every block has a status of the transport
+	free   chan struct{} // room for one: a block was released
+
+	mu     sync.Mutex
+	memory []memoryState // of each block
+}
+
+// memoryState is who may use the memory of a block.
+type memoryState struct {
+	released bool // the transport is done with it, after Late
+	tell     bool // tell the loading's caller then
+	over     bool // the flight's owner wants nothing of it any more: a frame goes back
+}
+
+// fly starts a flight; framed ones have their bytes of pool.frames already.
+func (l *loading) fly(r *remote, items []int, framed bool) *flight {
+	f := &flight{l: l, remote: r, items: items, framed: framed, blocks: make([]transport.Block, len(items)),
+		memory: make([]memoryState, len(items)), done: make(chan struct{}), free: make(chan struct{}, 1)}
+	for j, i := range items {
+		if framed {
+			f.blocks[j].Dst = [][]byte{make([]byte, l.of.BlockBytes)}
+		} else {
+			f.blocks[j].Dst = l.items[i].Dst
+		}
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, l.pool.o.GetTime)
+	f.cancel = cancel
+	if !l.pool.spawn(func() { f.run(ctx) }) {
+		close(f.done)
+	}
+	return f
+}
+
+// run makes the call, and judges the peer by it.
+func (f *flight) run(ctx context.Context) {
+	defer close(f.done)
+	r := f.remote
+	link, err := r.ready(ctx)
+	if err != nil {
+		return // nothing was begun
+	}
+	ids := make([]ID, len(f.items))
+	for j, i := range f.items {
+		ids[j] = f.l.items[i].ID
+	}
+	var flags uint32
+	if f.l.o.NoTouch {
+		flags |= peer.GetNoTouch
+	}
+	rest := peer.AppendGet(nil, flags, ids)
+	began := time.Now()
+	err = r.scoped(ctx, link, f.l.of, func(scope []byte) error {
+		for j := range f.blocks {
+			if f.busy(j) { // from the first try, which was given up
+				return ctx.Err()
+			}
+			f.blocks[j].Status = transport.Unanswered
+		}
+		_, err := link.Fetch(ctx, peer.KindGet, append(scope, rest...), &transport.Fetching{Blocks: f.blocks, Released: f.released})
+		return err
+	})
+	f.account(ctx, err, time.Since(began))
+}
+
+// account counts a flight and judges the peer by it.
+func (f *flight) account(ctx context.Context, err error, took time.Duration) {
+	r := f.remote
+	var n [transport.Lost + 1]int
+	for j := range f.blocks {
+		n[min(f.blocks[j].Status, transport.Lost)]++
+	}
+	r.counts.misses.Add(uint64(n[transport.Miss]))
+	r.counts.late.Add(uint64(n[transport.Late]))
+	r.counts.refused.Add(uint64(n[transport.Refused]))
+	if n[transport.Done] == len(f.blocks) {
+		r.times.fetched(int64(len(f.blocks))*int64(f.l.of.BlockBytes), took)
+	}
+	_, refused := codeOf(err)
+	switch {
+	case r.ctx.Err() != nil:
+	case ctx.Err() == nil, n[transport.Late] == 0 && (err == nil || refused):
+		r.judge(err)
+	case ctx.Err() == context.DeadlineExceeded && f.l.ctx.Err() == nil:
+		r.judge(ctx.Err()) // it had its full time
+	default:
+		r.doubt()
+	}
+}
+
+// released is the transport's word that it is done with the memory of a late block.
+func (f *flight) released(j int) {
+	f.mu.Lock()
+	m := &f.memory[j]
+	m.released = true
+	tell, over := m.tell, m.over
+	f.mu.Unlock()
+	select {
+	case f.free <- struct{}{}:
+	default:
+	}
+	if tell && f.l.o.Released != nil {
+		f.l.o.Released(f.items[j])
+	}
+	if over {
+		f.giveFrame()
+	}
+}
+
+func (f *flight) giveFrame() {
+	if f.framed {
+		f.l.pool.frames.Release(int64(f.l.of.BlockBytes))
+	}
+}
+
+// busy reports whether the transport may still write to block j's memory. Only after done.
+func (f *flight) busy(j int) bool {
+	if f.blocks[j].Status != transport.Late {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.memory[j].released
+}
+
+// await waits until nothing writes to block j's memory any more, and reports whether that
+// was before nobody waited for the answer.
+func (f *flight) await(j int) bool {
+	for f.busy(j) {
+		select {
+		case <-f.free:
+		case <-f.l.ctx.Done():
+			return !f.busy(j)
+		}
+	}
+	return true
+}
+
+// let says that the flight's owner wants nothing more of block j.
+func (f *flight) let(j int) {
+	busy := f.busy(j)
+	f.mu.Lock()
+	if busy && f.memory[j].released {
+		busy = false
+	}
+	f.memory[j].over = busy
+	f.mu.Unlock()
+	if !busy {
+		f.giveFrame()
+	}
+}
+
+// late answers Late for block j, whose destination the transport may still have.
+func (f *flight) late(j int) {
+	i := f.items[j]
+	if f.framed || !f.busy(j) {
+		f.l.late(i)
+		return
+	}
+	f.l.items[i].Status = engine.Late
+	f.mu.Lock()
+	now := f.memory[j].released
+	f.memory[j].tell = !now
+	f.mu.Unlock()
+	if now && f.l.o.Released != nil {
+		f.l.o.Released(i)
+	}
+}
+
+// proven reports whether block j has arrived whole; err says why not.
+func (f *flight) proven(j int) (bool, error) {
+	b := &f.blocks[j]
+	if b.Status != transport.Done {
+		return false, nil
+	}
+	var sum uint64
+	if err := fault.Guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) }); err != nil {
+		return false, err
+	}
+	if sum != b.Checksum {
+		f.remote.counts.wrong.Add(1)
+		return false, errWrong
+	}
+	f.remote.counts.hits.Add(1)
+	f.remote.counts.readBytes.Add(uint64(f.l.of.BlockBytes))
+	return true, nil
+}

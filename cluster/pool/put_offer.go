@@ -1,0 +1,118 @@
+package pool
+
+import (
+	"context"
+	"sync"
+
+	"github.com/spillway-kv/spillway/cluster/peer"
+	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// offerKnown offers blocks to the nodes that are remembered to have them.
+func (t *putting) offerKnown(ctx context.Context) {
+	known := map[*remote][]int{}
+	for i := range t.Items {
+		if r := t.pool.peers.numberedAs(t.pool.hints.find(&t.Items[i].ID)[0]); r != nil {
+			known[r] = append(known[r], i)
+		}
+	}
+	var asking sync.WaitGroup
+	for r, items := range known {
+		asking.Go(func() {
+			wanted, err := t.offer(ctx, r, items)
+			if err != nil {
+				return // new, for all we know
+			}
+			for _, i := range wanted {
+				t.pool.hints.remove(&t.Items[i].ID, r.number)
+			}
+		})
+	}
+	asking.Wait()
+	for i := range t.Items {
+		if item := &t.Items[i]; item.present > 0 {
+			item.present = t.copies // one that is missing is for the repair of lost copies
+		}
+	}
+}
+
+// offer asks a peer which of the items it wants, and notes that it has the others. It
+// waits no longer than ctx lasts.
+func (t *putting) offer(ctx context.Context, r *remote, items []int) (wanted []int, err error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
+	ids := make([]ID, len(items))
+	for j, i := range items {
+		ids[j] = t.Items[i].ID
+	}
+	var wants []bool
+	asked := make(chan struct{})
+	began := t.pool.spawn(func() {
+		defer close(asked)
+		full, cancel := context.WithTimeout(r.ctx, t.pool.probeTime())
+		defer cancel()
+		wants, err = r.offer(full, t.Of, 0, ids)
+	})
+	if !began {
+		return nil, errStopping
+	}
+	select {
+	case <-asked:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for j, i := range items {
+		if wants[j] {
+			wanted = append(wanted, i)
+			continue
+		}
+		t.Items[i].present++
+		t.pool.hints.add(&ids[j], r.number)
+	}
+	r.puts.present.Add(uint64(len(items) - len(wanted)))
+	return wanted, nil
+}
+
+// offer asks which of the blocks the peer wants. If it does not know the namespace it is
+// told of it first. ctx is to end with the call's full time.
+func (r *remote) offer(ctx context.Context, of Of, flags uint32, ids []ID) ([]bool, error) {
+	rest := peer.AppendOffer(nil, flags, ids)
+	body, err := r.call(ctx, of, peer.KindOffer, rest)
+	if code, refused := codeOf(err); refused && code == transport.CodeUnknown {
+		if err = r.describe(ctx, of); err == nil {
+			body, err = r.call(ctx, of, peer.KindOffer, rest)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := peer.ParseWanted(body, len(ids))
+	if err != nil {
+		r.counts.malformed.Add(1)
+	}
+	return wanted, err
+}
+
+// describe has the peer open a namespace.
+func (r *remote) describe(ctx context.Context, of Of) error {
+	space := r.pool.local.Space(of.Namespace)
+	if space == nil {
+		return engine.ErrNotFound
+	}
+	body, err := peer.AppendDescribe(nil, space.Descriptor())
+	if err != nil {
+		return err
+	}
+	r.puts.described.Add(1)
+	return r.timed(ctx, func(link transport.Link) error {
+		_, err := link.Call(ctx, peer.KindDescribe, body)
+		return err
+	})
+}
