@@ -39,9 +39,11 @@ type eraser struct {
 	logging chan struct{}
 
 	open   atomic.Bool // peers are answered
+	leaves atomic.Bool // the node says that it leaves
 	opened chan struct{}
 	merged chan struct{} // has something in it when mates have changed
 	counts eraseCounters
+	failed atomic.Pointer[error] // the state cannot be written
 
 	mu     sync.RWMutex
 	known  *known
@@ -64,12 +66,21 @@ func newEraser(p *Pool) (*eraser, error) {
 		err = fmt.Errorf("%w: the pool state in %s is node %v's, not %v's", ErrOptions, p.o.Dir, s.file.node, p.o.Node)
 		return nil, errors.Join(err, s.close())
 	}
+	p.o.Node = s.file.node
 	if s.damage != nil {
 		p.log.Error("what this node knew of erasures is damaged and was set aside; it learns anew from the others", "cause", s.damage)
 	}
 	return &eraser{p: p, state: s, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
 		opened: make(chan struct{}), merged: make(chan struct{}, 1), mates: map[member.ID]*mate{}, coming: map[ID]int{},
 		inside: map[[32]byte]int{}, held: map[ID]int{}, heldIn: map[[32]byte]int{}}, nil
+}
+
+// close ends the state. Nothing of the pool runs any more.
+func (e *eraser) close() error {
+	e.logging <- struct{}{}
+	defer func() { <-e.logging }()
+	_ = e.state.fail(errors.New("it is closed"))
+	return e.state.close()
 }
 
 // batch is a change of what is known that goes to disk at once.
@@ -98,6 +109,9 @@ func (e *eraser) commit(b *batch) error {
 	e.queue = nil
 	e.mu.Unlock()
 	err := e.write(all)
+	if err != nil {
+		e.failed.CompareAndSwap(nil, &err)
+	}
 	for _, b := range all {
 		b.done, b.err = true, err
 	}

@@ -69,11 +69,16 @@ func (e *eraser) settle(ctx context.Context, link transport.Link) error {
 		}
 	}
 	e.counts.merges.Add(1)
-	if !m.merged.Swap(true) {
-		select {
-		case e.merged <- struct{}{}:
-		default:
-		}
+	if m.merged.Load() {
+		return nil
+	}
+	if err := e.commit(&batch{also: func(s *stateFile) { s.pooled = true }}); err != nil {
+		return err
+	}
+	m.merged.Store(true)
+	select {
+	case e.merged <- struct{}{}:
+	default:
 	}
 	return nil
 }
@@ -158,4 +163,13 @@ func (e *eraser) serve(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	e.mu.RUnlock()
 	return peer.AppendMerge(nil, &answer), nil
+}
+
+// serveErase answers what peers tell of erasures. It does so while the node joins, too.
+func (p *Pool) serveErase() {
+	serve := func(ctx context.Context, _ transport.Hello, body []byte) ([]byte, error) {
+		return p.erase.serve(ctx, body)
+	}
+	p.servers[peer.KindDelete].call = serve
+	p.servers[peer.KindMerge].call = serve
 }
