@@ -24,7 +24,7 @@ type Options struct {
 	PoolID string // not empty; nodes of another pool are turned away
 	// Node is what Identify says of Dir; zero stands for that, too.
 	Node member.ID
-	Name   string
+	Name string
 	// Dir is where the node keeps what it must not forget: floors, erasures, whether
 	// it drains. The pool's own; made if it is not there.
 	Dir     string
