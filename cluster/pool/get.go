@@ -180,8 +180,7 @@ func (l *loading) elsewhere(some []int) (found []int) {
 
 // fail is called for an item that a node did not have or give, and whose memory is not
 // in use any more.
-func (l *loading) fail(i int, number uint16) {
-	l.tried[i].add(number)
+func (l *loading) fail(i int) {
 	l.mu.Lock()
 	l.failed = append(l.failed, i)
 	l.mu.Unlock()
@@ -265,7 +264,7 @@ func (l *loading) chunks(some []int) []chunk {
 			}
 		}
 		if by.first == nil {
-			l.fail(i, 0)
+			l.fail(i)
 			continue
 		}
 		if by.second != nil && by.second.inFlight.Load()+load[by.second] < by.first.inFlight.Load()+load[by.first] {

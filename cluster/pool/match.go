@@ -75,6 +75,7 @@ type matching struct {
 	waiting int
 	closed  bool
 	at      []Place
+	said    int // answers
 	leased  int
 	leases  []farLease
 }
@@ -118,6 +119,7 @@ func (m *matching) answered(r *remote, a *peer.Matched) {
 	m.mu.Lock()
 	late := m.closed
 	if a != nil && !late {
+		m.said++
 		for i := range m.at {
 			if a.Has(i) {
 				m.at[i].add(r.number)
@@ -142,7 +144,7 @@ func (m *matching) close() MatchResult {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
-	res := MatchResult{At: m.at, Leased: m.leased, Asked: m.asked, Silent: m.waiting}
+	res := MatchResult{At: m.at, Leased: m.leased, Asked: m.asked, Silent: m.asked - m.said}
 	if leases := m.leases; len(leases) > 0 {
 		res.Release = sync.OnceFunc(func() { m.pool.release(leases) })
 	}
