@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
@@ -111,8 +110,7 @@ func (p *Pool) Floor(namespace [32]byte) uint32 { return p.erase.floor(namespace
 // not confirmed it.
 func (e *eraser) spread(ctx context.Context) (missing int) {
 	e.mu.RLock()
-	self := e.state.file.origin // never changes
-	ours := peer.Clock{{Origin: self, Seq: e.known.clockOf(self)}}
+	ours := peer.Clock{{Origin: e.self, Seq: e.known.clockOf(e.self)}}
 	e.mu.RUnlock()
 	var told sync.WaitGroup
 	var without atomic.Int64
@@ -132,22 +130,25 @@ func (e *eraser) spread(ctx context.Context) (missing int) {
 	return int(without.Load())
 }
 
-// tellRemote tells one member, if there is a link to it.
+// tellRemote tells one member, if there is a link to it. One that is in doubt gets little
+// time.
 func (e *eraser) tellRemote(ctx context.Context, r *remote, ours peer.Clock) error {
-	link := r.linked()
+	link, doubtful := r.linked()
 	if link == nil {
 		return errDown
 	}
-	began := time.Now()
-	if err := e.tell(ctx, link, ours); err != nil {
-		return fmt.Errorf("after %v: %w", time.Since(began), err)
+	if doubtful {
+		short, cancel := context.WithTimeout(ctx, e.p.o.Erase.Time/8)
+		defer cancel()
+		ctx = short
 	}
-	return nil
+	return e.tell(ctx, link, ours)
 }
 
-// linked is the link to a member; nil if there is none.
-func (r *remote) linked() transport.Link {
+// linked is the link to a member, nil if there is none, and whether the member is known
+// not to answer at the moment.
+func (r *remote) linked() (link transport.Link, doubtful bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.link
+	return r.link, r.member.Suspect || r.breaker.open
 }

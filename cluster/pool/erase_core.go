@@ -29,8 +29,10 @@ const pairsMax = 1 << 14
 //
 // Order of locks: taking, then logging, then mu.
 type eraser struct {
-	p     *Pool
-	state *state
+	p       *Pool
+	state   *state
+	self    member.ID // this node in clocks
+	damages uint32    // of the state, ever
 
 	// taking holds a token while something of other nodes has its effect, or a namespace
 	// is dropped. It is no mutex, nor is logging, so that virtual time goes on.
@@ -58,7 +60,7 @@ type eraser struct {
 
 func newEraser(p *Pool) (*eraser, error) {
 	o := &p.o.Erase
-	s, k, err := openState(o.FS, p.o.Dir, o.Tombstones)
+	s, k, err := openState(o.FS, p.o.Dir, o.Tombstones, p.o.Node, p.log)
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +69,7 @@ func newEraser(p *Pool) (*eraser, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	p.o.Node = s.file.node
-	if s.damage != nil {
-		p.log.Error("what this node knew of erasures is damaged and was set aside; it learns anew from the others", "cause", s.damage)
-	}
-	return &eraser{p: p, state: s, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
+	return &eraser{p: p, state: s, self: s.file.origin, damages: s.file.damages, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
 		opened: make(chan struct{}), merged: make(chan struct{}, 1), mates: map[member.ID]*mate{}, coming: map[ID]int{},
 		inside: map[[32]byte]int{}, held: map[ID]int{}, heldIn: map[[32]byte]int{}}, nil
 }
@@ -178,13 +177,12 @@ func (e *eraser) publishMarks(all []*batch) {
 // number gives this node's new erasures their numbers. Those of an incarnation that is
 // erased by now are none.
 func (e *eraser) number(all []*batch) (records []logged) {
-	self := e.state.file.origin
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	seq := max(e.known.clockOf(self), e.state.file.starts<<32)
+	seq := max(e.known.clockOf(e.self), e.state.file.starts<<32)
 	for _, b := range all {
 		for _, r := range b.from {
-			if r.Seq > e.known.clockOf(r.origin) && (r.origin != self || r.Seq > seq) {
+			if r.Seq > e.known.clockOf(r.origin) && (r.origin != e.self || r.Seq > seq) {
 				records = append(records, r)
 			}
 		}
@@ -194,7 +192,7 @@ func (e *eraser) number(all []*batch) (records []logged) {
 			}
 			seq++
 			erasure.Seq = seq
-			records = append(records, logged{origin: self, Erasure: erasure})
+			records = append(records, logged{origin: e.self, Erasure: erasure})
 		}
 	}
 	return records

@@ -42,13 +42,15 @@ type stateFile struct {
 	node   member.ID
 	origin member.ID // who this node is in clocks
 	starts uint64    // how often the state was opened
-	drains bool
-	pooled bool // it has merged with another node
-	first  uint32
-	last   uint32 // log files that count
-	floors []peer.Floor
-	lost   []lostMark
-	stores [][16]byte
+	// damages is how often it was found damaged, and learned anew.
+	damages uint32
+	drains  bool
+	pooled  bool // it has merged with another node
+	first   uint32
+	last    uint32 // log files that count
+	floors  []peer.Floor
+	lost    []lostMark
+	stores  [][16]byte
 }
 
 // lostMark says that erasures of an origin in a namespace, the latest of which had this
@@ -78,7 +80,9 @@ func (s *stateFile) encode() []byte {
 	if s.pooled {
 		flags |= flagPooled
 	}
-	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, flags), s.first), s.last)
+	for _, n := range []uint32{flags, s.damages, s.first, s.last} {
+		b = le.AppendUint32(b, n)
+	}
 	b = le.AppendUint32(b, uint32(len(s.floors)))
 	for i := range s.floors {
 		b = le.AppendUint32(append(b, s.floors[i].Namespace[:]...), s.floors[i].Incarnation)
@@ -114,7 +118,7 @@ func decodeState(b []byte) (s stateFile, err error) {
 	s.node, s.origin, s.starts = member.ID(f.take(16)), member.ID(f.take(16)), f.u64()
 	flags := f.u32()
 	s.drains, s.pooled = flags&flagDrains != 0, flags&flagPooled != 0
-	s.first, s.last = f.u32(), f.u32()
+	s.damages, s.first, s.last = f.u32(), f.u32(), f.u32()
 	for range f.count(36) {
 		s.floors = append(s.floors, peer.Floor{Namespace: [32]byte(f.take(32)), Incarnation: f.u32()})
 	}

@@ -129,7 +129,7 @@ func (e *eraser) compareForEver() {
 		ctx, cancel := context.WithTimeout(e.p.ctx, mergeTime)
 		var all sync.WaitGroup
 		for _, r := range e.p.peers.all() {
-			if link := r.linked(); link != nil {
+			if link, _ := r.linked(); link != nil {
 				all.Go(func() {
 					if err := e.settle(ctx, link); err != nil && ctx.Err() == nil {
 						e.p.log.Debug("merge with a member", "peer", r.id, "cause", err)

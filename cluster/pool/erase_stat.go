@@ -15,7 +15,7 @@ type EraseStat struct {
 	Tombstones int    `json:"tombstones"` // deletions and drops, of all nodes, that it can name
 	Origins    int    `json:"origins"`    // nodes that have ever erased something
 	Floors     int    `json:"floors"`     // namespaces that were ever dropped
-	Damaged    bool   `json:"damaged"`    // what it knew was damaged when it started, and was learned anew
+	Damages    uint32 `json:"damages"`    // times, ever, that what it knew was damaged, and was learned anew
 	Failed     string `json:"failed"`     // why nothing can be erased any more; empty: it can
 	Deleted    uint64 `json:"deleted"`    // blocks deleted through this node
 	Dropped    uint64 `json:"dropped"`    // namespaces dropped through it
@@ -33,7 +33,7 @@ type EraseStat struct {
 
 func (e *eraser) stat() EraseStat {
 	c := &e.counts
-	s := EraseStat{Joined: e.open.Load(), Damaged: e.state.damage != nil,
+	s := EraseStat{Joined: e.open.Load(), Damages: e.damages,
 		Deleted: c.deleted.Load(), Dropped: c.dropped.Load(), Taken: c.taken.Load(), Forgotten: c.forgotten.Load(),
 		Missing: c.missing.Load(), Raised: c.raised.Load(), Cleared: c.cleared.Load(), Refused: c.refused.Load(),
 		Behind: c.behind.Load(), Outdated: c.floors.Load(), CaughtUp: c.caughtUp.Load(), Merges: c.merges.Load()}

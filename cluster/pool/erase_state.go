@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -26,14 +27,16 @@ type state struct {
 	perFile uint32
 	log     *eraseLog
 	counts  []logCount // by rising number, the newest last
-	damage  error      // what was found damaged at open; nil: nothing
 	failed  error      // a write failed: nothing is written any more
 }
 
 // Identify is the ID of the node whose pool state is in dir, which it makes if there is
-// none. fs is nil for the machine's file system.
-func Identify(fs vfs.FS, dir string) (member.ID, error) {
-	s, _, err := openState(fs, dir, 1<<20)
+// none. fs is nil for the machine's file system; logger hears of damage, and may be nil.
+func Identify(fs vfs.FS, dir string, logger *slog.Logger) (member.ID, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	s, _, err := openState(fs, dir, 1<<20, member.ID{}, logger)
 	if err != nil {
 		return member.ID{}, err
 	}
@@ -42,8 +45,8 @@ func Identify(fs vfs.FS, dir string) (member.ID, error) {
 
 // openState opens a node's pool state, or makes one, and says what is known. State that
 // is damaged is set aside: what it knew of erasures has to be learned from others anew,
-// under another origin.
-func openState(fs vfs.FS, dir string, tombstones int) (s *state, k *known, err error) {
+// under another origin. A node without a state is to be node, if that is not zero.
+func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.Logger) (s *state, k *known, err error) {
 	if fs == nil {
 		fs = vfs.Default
 	}
@@ -61,11 +64,19 @@ func openState(fs vfs.FS, dir string, tombstones int) (s *state, k *known, err e
 	}()
 	k = newKnown()
 	if err = s.load(k); errors.Is(err, errStateDamaged) {
-		s.damage = err
+		log.Error("what this node knew of erasures is damaged and was set aside; it learns anew from the others", "dir", dir, "cause", err)
 		k, err = s.startOver(k)
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if s.file.node == (member.ID{}) {
+		if s.file.node = node; node == (member.ID{}) {
+			rand.Read(s.file.node[:]) // never fails
+		}
+		if s.file.origin == (member.ID{}) {
+			s.file.origin = s.file.node
+		}
 	}
 	s.file.starts++
 	return s, k, s.begin(k)
@@ -157,6 +168,7 @@ func (s *state) startOver(found *known) (*known, error) {
 		k.raise(k.space(f.Namespace), f.Incarnation)
 	}
 	rand.Read(s.file.origin[:]) // never fails
+	s.file.damages++
 	s.file.first, s.counts, s.log = 0, nil, nil
 	return k, nil
 }
@@ -165,10 +177,6 @@ const damagedPrefix = "damaged-"
 
 // begin makes what is missing and writes the state, with one start more.
 func (s *state) begin(k *known) (err error) {
-	if s.file.node == (member.ID{}) {
-		rand.Read(s.file.node[:])
-		s.file.origin = s.file.node
-	}
 	if s.file.first == 0 {
 		s.file.first, s.file.last = s.file.last+1, s.file.last+1
 		s.log, err = createLog(s.fs, s.dir, s.file.node, s.file.last, s.perFile, uint32(s.file.starts))

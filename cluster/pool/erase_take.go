@@ -206,11 +206,10 @@ func (e *eraser) dropHere(ctx context.Context, space Space) error {
 
 // bound refuses erasures of a kind that cannot be remembered any more.
 func (e *eraser) bound(space [32]byte) error {
-	self := e.state.file.origin // never changes
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	s := e.known.spaces[space]
-	if s != nil && s.clock.Of(self) > 0 {
+	if s != nil && s.clock.Of(e.self) > 0 {
 		return nil
 	}
 	switch {
@@ -218,7 +217,7 @@ func (e *eraser) bound(space [32]byte) error {
 		return fmt.Errorf("%w: %d pairs of a namespace and a node that has erased in it", ErrErasures, e.known.pairs)
 	case len(e.known.spaces) >= peer.FloorsMax/2:
 		return fmt.Errorf("%w: in %d namespaces", ErrErasures, len(e.known.spaces))
-	case e.known.origins[self] == nil && len(e.known.origins) >= peer.OriginsMax/2:
+	case e.known.origins[e.self] == nil && len(e.known.origins) >= peer.OriginsMax/2:
 		return fmt.Errorf("%w: %d nodes have erased something since the pool was made", ErrErasures, len(e.known.origins))
 	}
 	return nil
