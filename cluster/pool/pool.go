@@ -139,8 +139,9 @@ type Pool struct {
 	counts  counters
 	erase   *eraser
 
-	puts     putCounters
-	arrivals *semaphore.Weighted // bytes of blocks that peers bring
+	puts      putCounters
+	arrivals  *semaphore.Weighted // bytes of blocks that peers bring
+	pushBytes int
 
 	ctx  context.Context // ends when the pool stops
 	stop context.CancelFunc
@@ -158,7 +159,7 @@ func New(o Options) (*Pool, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes), arrivals: semaphore.NewWeighted(o.ArrivalBytes),
+	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes), arrivals: semaphore.NewWeighted(o.ArrivalBytes), pushBytes: pushBytes,
 		self: transport.Hello{PoolID: o.PoolID, Node: o.Node, Name: o.Name, ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.peers.pool = p

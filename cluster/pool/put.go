@@ -50,7 +50,7 @@ type PutItem struct {
 }
 
 var (
-	errNoHome   = errors.New("no node could be reached that takes the block")
+	errNotTaken = errors.New("a peer did not take the block")
 	errChanged  = errors.New("the block's memory changed on its way to a peer")
 	errStopping = errors.New("the pool stops")
 )
@@ -187,7 +187,7 @@ func (t *putting) finish(ctx context.Context) {
 		default:
 			item.Status = engine.Dropped
 			if item.Reason == admit.Admitted && item.Err == nil && item.Here == engine.Unanswered {
-				item.Err = errNoHome
+				item.Err = errNotTaken
 			}
 		}
 		t.count(item)

@@ -66,7 +66,7 @@ func (t *putting) wanting(items []int) []int {
 
 // pushAll pushes blocks in parts, tail first: a leaf ages before its parent.
 func (t *putting) pushAll(ctx context.Context, r *remote, items []int) error {
-	most := max(1, pushBytes/t.Of.BlockBytes)
+	most := max(1, t.pool.pushBytes/t.Of.BlockBytes)
 	parts := (len(items) + most - 1) / most
 	var left atomic.Int64
 	left.Store(int64(parts))
