@@ -73,6 +73,11 @@ func (s *shelf) Lease(ids []pool.ID, o engine.MatchOptions) ([]bool, int, func()
 	return r.Present, r.Leased, func() { s.ns.Release(r.Lease) }
 }
 
+// Copy implements pool.Space.
+func (s *shelf) Copy(ctx context.Context, ids []pool.ID, ready func(i int, pieces [][]byte, checksum uint64, done func())) {
+	s.Read(ctx, ids, ready)
+}
+
 func (s *shelf) Read(ctx context.Context, ids []pool.ID, ready func(int, [][]byte, uint64, func())) {
 	items := make([]engine.GetItem, len(ids))
 	for i := range items {
