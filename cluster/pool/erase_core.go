@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -64,11 +63,6 @@ func newEraser(p *Pool) (*eraser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.o.Node != (member.ID{}) && p.o.Node != s.file.node {
-		err = fmt.Errorf("%w: the pool state in %s is node %v's, not %v's", ErrOptions, p.o.Dir, s.file.node, p.o.Node)
-		return nil, errors.Join(err, s.close())
-	}
-	p.o.Node = s.file.node
 	return &eraser{p: p, state: s, self: s.file.origin, damages: s.file.damages, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
 		opened: make(chan struct{}), merged: make(chan struct{}, 1), mates: map[member.ID]*mate{}, coming: map[ID]int{},
 		inside: map[[32]byte]int{}, held: map[ID]int{}, heldIn: map[[32]byte]int{}}, nil

@@ -39,8 +39,9 @@ var (
 
 // stateFile is the content of the file POOL.
 type stateFile struct {
-	node   member.ID
-	origin member.ID // who this node is in clocks
+	id     [16]byte  // the state's own, random: its log files repeat it
+	node   member.ID // who had it open last
+	origin member.ID // who that node is in clocks
 	starts uint64    // how often the state was opened
 	// damages is how often it was found damaged, and learned anew.
 	damages uint32
@@ -71,7 +72,7 @@ func (s *stateFile) encode() []byte {
 	b := append(make([]byte, 0, 256), stateMagic...)
 	b = le.AppendUint32(b, 0)
 	b = le.AppendUint32(b, stateVersion)
-	b = append(append(b, s.node[:]...), s.origin[:]...)
+	b = append(append(append(b, s.id[:]...), s.node[:]...), s.origin[:]...)
 	b = le.AppendUint64(b, s.starts)
 	var flags uint32
 	if s.drains {
@@ -115,7 +116,7 @@ func decodeState(b []byte) (s stateFile, err error) {
 		return stateFile{}, fmt.Errorf("%w: file %s has version %d, this program reads %d", ErrStateVersion, stateName, v, stateVersion)
 	}
 	f := fields{b: b[stateHeadBytes:]}
-	s.node, s.origin, s.starts = member.ID(f.take(16)), member.ID(f.take(16)), f.u64()
+	s.id, s.node, s.origin, s.starts = [16]byte(f.take(16)), member.ID(f.take(16)), member.ID(f.take(16)), f.u64()
 	flags := f.u32()
 	s.drains, s.pooled = flags&flagDrains != 0, flags&flagPooled != 0
 	s.damages, s.first, s.last = f.u32(), f.u32(), f.u32()
@@ -191,11 +192,11 @@ func logNumber(name string) (n uint32) {
 }
 
 // encodeLogHeader is the head of a log file.
-func encodeLogHeader(node member.ID, number, records uint32) []byte {
+func encodeLogHeader(state [16]byte, number, records uint32) []byte {
 	b := make([]byte, logHeaderBytes)
 	copy(b, logMagic)
 	le.PutUint32(b[12:], stateVersion)
-	copy(b[16:], node[:])
+	copy(b[16:], state[:])
 	le.PutUint32(b[32:], number)
 	le.PutUint32(b[36:], records)
 	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
@@ -203,7 +204,7 @@ func encodeLogHeader(node member.ID, number, records uint32) []byte {
 }
 
 // decodeLogHeader is how many records a log file has room for.
-func decodeLogHeader(b []byte, node member.ID, number uint32) (records uint32, err error) {
+func decodeLogHeader(b []byte, state [16]byte, number uint32) (records uint32, err error) {
 	bad := func(what string) (uint32, error) {
 		return 0, fmt.Errorf("%w: file %s %s", errStateDamaged, logName(number), what)
 	}
@@ -216,7 +217,7 @@ func decodeLogHeader(b []byte, node member.ID, number uint32) (records uint32, e
 	if v := le.Uint32(b[12:]); v != stateVersion {
 		return 0, fmt.Errorf("%w: file %s has version %d, this program reads %d", ErrStateVersion, logName(number), v, stateVersion)
 	}
-	if member.ID(b[16:32]) != node || le.Uint32(b[32:]) != number {
+	if [16]byte(b[16:32]) != state || le.Uint32(b[32:]) != number {
 		return bad("belongs elsewhere")
 	}
 	return le.Uint32(b[36:]), nil

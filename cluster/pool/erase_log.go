@@ -28,7 +28,7 @@ type logCount struct {
 }
 
 // createLog makes a log file, durably.
-func createLog(fs vfs.FS, dir string, node member.ID, number, records, starts uint32) (*eraseLog, error) {
+func createLog(fs vfs.FS, dir string, state [16]byte, number, records, starts uint32) (*eraseLog, error) {
 	name := fs.PathJoin(dir, logName(number))
 	if err := fs.Remove(name); err != nil && !errors.Is(err, errNotExist) {
 		return nil, err
@@ -37,7 +37,7 @@ func createLog(fs vfs.FS, dir string, node member.ID, number, records, starts ui
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.WriteAt(encodeLogHeader(node, number, records), 0)
+	_, err = f.WriteAt(encodeLogHeader(state, number, records), 0)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -92,7 +92,7 @@ func (l *eraseLog) append(records []logged) error {
 
 // readLog calls f for the records of a log file. last says that others may have been about
 // to follow: then it may end anywhere.
-func readLog(fs vfs.FS, dir string, node member.ID, number uint32, last bool, f func(*logged)) (records, written uint32, err error) {
+func readLog(fs vfs.FS, dir string, state [16]byte, number uint32, last bool, f func(*logged)) (records, written uint32, err error) {
 	b, err := readFile(fs, fs.PathJoin(dir, logName(number)))
 	if errors.Is(err, errNotExist) {
 		return 0, 0, fmt.Errorf("%w: file %s is missing", errStateDamaged, logName(number))
@@ -100,7 +100,7 @@ func readLog(fs vfs.FS, dir string, node member.ID, number uint32, last bool, f 
 	if err != nil {
 		return 0, 0, err
 	}
-	if records, err = decodeLogHeader(b, node, number); err != nil {
+	if records, err = decodeLogHeader(b, state, number); err != nil {
 		return 0, 0, err
 	}
 	b = b[logHeaderBytes:]

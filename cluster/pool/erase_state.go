@@ -30,31 +30,18 @@ type state struct {
 	failed  error      // a write failed: nothing is written any more
 }
 
-// Identify is the ID of the node whose pool state is in dir, which it makes if there is
-// none. fs is nil for the machine's file system; logger hears of damage, and may be nil.
-func Identify(fs vfs.FS, dir string, logger *slog.Logger) (member.ID, error) {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	s, _, err := openState(fs, dir, 1<<20, member.ID{}, logger)
-	if err != nil {
-		return member.ID{}, err
-	}
-	return s.file.node, s.close()
-}
-
 // openState opens a node's pool state, or makes one, and says what is known. State that
 // is damaged is set aside: what it knew of erasures has to be learned from others anew,
-// under another origin. A node without a state is to be node, if that is not zero.
+// under another origin; so is the state of a node that is another one by now.
 func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.Logger) (s *state, k *known, err error) {
 	if fs == nil {
 		fs = vfs.Default
 	}
 	s = &state{fs: fs, dir: dir, perFile: uint32(max(tombstones/logFiles, 1))}
-	if err := fs.MkdirAll(dir, 0o750); err != nil {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
-	if s.lock, err = fs.Lock(fs.PathJoin(dir, "LOCK")); err != nil {
+	if s.lock, err = fs.Lock(fs.PathJoin(dir, "POOL.lock")); err != nil {
 		return nil, nil, fmt.Errorf("pool state in %s: %w", dir, err)
 	}
 	defer func() {
@@ -70,14 +57,14 @@ func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.file.node == (member.ID{}) {
-		if s.file.node = node; node == (member.ID{}) {
-			rand.Read(s.file.node[:]) // never fails
-		}
-		if s.file.origin == (member.ID{}) {
-			s.file.origin = s.file.node
-		}
+	if s.file.id == ([16]byte{}) {
+		rand.Read(s.file.id[:]) // never fails
+		rand.Read(s.file.origin[:])
+	} else if s.file.node != node {
+		log.Warn("what is known of erasures was another node's", "dir", dir, "node", s.file.node)
+		rand.Read(s.file.origin[:])
 	}
+	s.file.node = node
 	s.file.starts++
 	return s, k, s.begin(k)
 }
@@ -102,7 +89,7 @@ func (s *state) load(k *known) error {
 	}
 	for n := s.file.first; n <= s.file.last; n++ {
 		count := logCount{number: n, named: map[member.ID]int{}}
-		records, written, err := readLog(s.fs, s.dir, s.file.node, n, n == s.file.last, func(r *logged) {
+		records, written, err := readLog(s.fs, s.dir, s.file.id, n, n == s.file.last, func(r *logged) {
 			k.add(r)
 			count.named[r.origin]++
 		})
@@ -179,7 +166,7 @@ const damagedPrefix = "damaged-"
 func (s *state) begin(k *known) (err error) {
 	if s.file.first == 0 {
 		s.file.first, s.file.last = s.file.last+1, s.file.last+1
-		s.log, err = createLog(s.fs, s.dir, s.file.node, s.file.last, s.perFile, uint32(s.file.starts))
+		s.log, err = createLog(s.fs, s.dir, s.file.id, s.file.last, s.perFile, uint32(s.file.starts))
 		s.counts = []logCount{{number: s.file.last, named: map[member.ID]int{}}}
 	} else {
 		s.log, err = reopenLog(s.fs, s.dir, s.log.number, s.log.records, s.log.written, uint32(s.file.starts))
@@ -264,7 +251,7 @@ func (s *state) roll() error {
 	if s.failed != nil {
 		return s.failed
 	}
-	next, err := createLog(s.fs, s.dir, s.file.node, s.file.last+1, s.perFile, uint32(s.file.starts))
+	next, err := createLog(s.fs, s.dir, s.file.id, s.file.last+1, s.perFile, uint32(s.file.starts))
 	if err != nil {
 		return s.fail(err)
 	}

@@ -22,9 +22,8 @@ var ErrOptions = errors.New("bad options of a pool")
 // Options configure a Pool. Zero values mean the defaults named here.
 type Options struct {
 	PoolID string // not empty; nodes of another pool are turned away
-	// Node is what Identify says of Dir; zero stands for that, too.
-	Node member.ID
-	Name string
+	Node   member.ID
+	Name   string
 	// Dir is where the node keeps what it must not forget: floors, erasures, whether
 	// it drains. The pool's own; made if it is not there.
 	Dir     string
@@ -185,7 +184,6 @@ func New(o Options) (*Pool, error) {
 		p.stop()
 		return nil, err
 	}
-	p.self.Node = p.o.Node
 	return p, nil
 }
 
