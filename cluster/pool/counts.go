@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/spillway-kv/spillway/cluster/member"
 )
 
 // counters of a Pool, since it was made.
@@ -74,4 +76,14 @@ func (r *remote) stat() PeerStat {
 		st.Cause = r.cause.Error()
 	}
 	return st
+}
+
+// Self is this node, as the others hear of it.
+func (p *Pool) Self() member.Member {
+	for _, m := range p.o.Members.Members() {
+		if m.Self {
+			return m
+		}
+	}
+	return member.Member{ID: p.o.Node, Name: p.o.Name, Self: true}
 }
