@@ -3,11 +3,11 @@ package pool_test
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,16 +33,16 @@ type shelf struct {
 	store *engine.Store
 	ns    *engine.Namespace
 	id    [32]byte
+
+	unopened atomic.Bool         // until OpenSpace
+	arrived  func(*pool.Arrival) // hears of every Write; may be nil
 }
 
 func (s *shelf) Space(id [32]byte) pool.Space {
-	if id != s.id {
+	if id != s.id || s.unopened.Load() {
 		return nil
 	}
 	return s
-}
-func (s *shelf) OpenSpace(engine.Descriptor) (pool.Space, error) {
-	return nil, errors.New("one is enough")
 }
 func (s *shelf) Spaces() []pool.Space                      { return []pool.Space{s} }
 func (s *shelf) Room() (int64, int64)                      { return 1 << 30, 1 << 29 }
@@ -54,7 +54,6 @@ func (s *shelf) IDs(keys []engine.Key) ([]pool.ID, uint32) { return s.ns.IDs(key
 func (s *shelf) Clear() error                              { return s.ns.Clear() }
 func (s *shelf) Scan(f func(engine.Entry) bool) error      { return s.ns.List(f) }
 func (s *shelf) Touch(ids []pool.ID)                       { _, _ = s.ns.TouchIDs(ids) }
-func (s *shelf) Write(context.Context, *pool.Arrival)      {}
 func (s *shelf) Delete(ids []pool.ID) error {
 	_, err := s.ns.DeleteIDs(s.Incarnation(), ids)
 	return err
@@ -107,6 +106,7 @@ type stand struct {
 	pool    *pool.Pool
 	id      member.ID
 	address string
+	members member.Membership
 }
 
 // of is whose the blocks here are.
@@ -200,11 +200,12 @@ func (h *hall) open(i int, seed uint64, change func(*pool.Options)) *stand {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	o := pool.Options{PoolID: "hall", Node: s.id, Name: s.address, Dir: h.t.TempDir(), Transport: transport,
+	o := pool.Options{PoolID: "hall", Node: s.id, Name: s.address, Dir: "pool", Erase: pool.EraseOptions{FS: vfs.NewMem()}, Transport: transport,
 		Members: h.world.Join(member.Member{ID: s.id, Name: s.address, Address: s.address, State: member.Active, ProtocolLow: 1, ProtocolHigh: 1})}
 	if change != nil {
 		change(&o)
 	}
+	s.members = o.Members
 	if s.pool, err = pool.New(o); err != nil {
 		h.t.Fatal(err)
 	}
