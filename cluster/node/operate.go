@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -82,6 +83,9 @@ func (n *Node) findNamespaces(nameOrID string) (all []*engine.Namespace, err err
 	}
 	return all, nil
 }
+
+// Instance is 32 hex digits, new at each start.
+func (n *Node) Instance() string { return hex.EncodeToString(n.instance[:]) }
 
 // Alive returns when it has had the node's and its drives' locks: a node that hangs
 // in itself keeps its caller waiting. It waits for no drive and no client.

@@ -8,7 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/fault"
 )
 
 // flight is one call for some blocks of a loading: straight into their destinations, or
@@ -74,6 +73,7 @@ func (f *flight) run(ctx context.Context) {
 	}
 	rest := peer.AppendGet(nil, flags, ids)
 	began := time.Now()
+	r.times.begin()
 	err = r.scoped(ctx, link, f.l.of, func(scope []byte) error {
 		for j := range f.blocks {
 			if f.busy(j) { // from the first try, which was given up
@@ -90,10 +90,11 @@ func (f *flight) run(ctx context.Context) {
 // account counts a flight and judges the peer by it.
 func (f *flight) account(ctx context.Context, err error, took time.Duration) {
 	r := f.remote
-	var n [transport.Lost + 1]int
+	var n [transport.Faulted + 1]int
 	for j := range f.blocks {
-		n[min(f.blocks[j].Status, transport.Lost)]++
+		n[f.blocks[j].Status]++
 	}
+	r.times.end(int64(n[transport.Done]) * int64(f.l.of.BlockBytes))
 	r.counts.misses.Add(uint64(n[transport.Miss]))
 	r.counts.late.Add(uint64(n[transport.Late]))
 	r.counts.refused.Add(uint64(n[transport.Refused]))
@@ -197,9 +198,12 @@ func (f *flight) arrived(j int) {
 	b, c := &f.blocks[j], &f.remote.counts
 	var err error
 	proven := false
-	if b.Status == transport.Done {
+	switch b.Status {
+	case transport.Faulted:
+		err = ErrMemory
+	case transport.Done:
 		var sum uint64
-		err = fault.Guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) })
+		err = guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) })
 		switch proven = err == nil && sum == b.Checksum; {
 		case proven:
 			c.hits.Add(1)

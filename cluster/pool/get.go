@@ -196,6 +196,24 @@ func (l *loading) takeFailed() []int {
 	return failed
 }
 
+// LoadTime is how long blocks at these places would take to come, behind what is asked for
+// already, at the measured rates of their nodes: of the slowest of them. 0 while that is not
+// known.
+func (p *Pool) LoadTime(of Of, at []Place) (longest time.Duration) {
+	bytes := map[uint16]int64{}
+	for _, place := range at {
+		if place.Known() {
+			bytes[place[0]] += int64(of.BlockBytes)
+		}
+	}
+	for number, n := range bytes {
+		if r := p.peers.numberedAs(number); r != nil {
+			longest = max(longest, r.times.timeFor(r.inFlight.Load()+n))
+		}
+	}
+	return longest
+}
+
 // chunkBytes is what one call asks for, unless a block is larger.
 const chunkBytes = 4 << 20
 

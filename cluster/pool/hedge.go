@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -12,6 +13,17 @@ import (
 
 // errWrong: bytes are not those that their store has for this ID.
 var errWrong = errors.New("a block from a peer fails its checksum")
+
+// ErrMemory: a destination is memory of a client that has taken it away.
+var ErrMemory = errors.New("the memory of a destination is gone")
+
+// guard runs touch, which may meet memory that is gone: then its error is ErrMemory.
+func guard(touch func()) error {
+	if err := fault.Guard(touch); err != nil {
+		return fmt.Errorf("%w: %w", ErrMemory, err)
+	}
+	return nil
+}
 
 // fetch loads a chunk and answers its items, or fails them.
 func (l *loading) fetch(c *chunk) {
@@ -171,7 +183,7 @@ func (l *loading) scatter(i int, frame []byte) bool {
 		return false
 	}
 	it := &l.items[i]
-	err := fault.Guard(func() {
+	err := guard(func() {
 		for _, piece := range it.Dst {
 			frame = frame[copy(piece, frame):]
 		}

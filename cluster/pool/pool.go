@@ -53,6 +53,8 @@ type Options struct {
 	PutQueueBytes int64
 	PutQueueTime  time.Duration
 	ArrivalBytes  int64
+
+	Erase EraseOptions
 }
 
 func (o *Options) setDefaults() {
@@ -70,6 +72,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.PutQueueBytes, 256<<20)
 	setDefault(&o.PutQueueTime, 2*time.Second)
 	setDefault(&o.ArrivalBytes, 256<<20)
+	o.Erase.setDefaults()
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -104,7 +107,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrOptions, c.name, c.n, c.min, c.max)
 		}
 	}
-	return nil
+	return o.Erase.validate()
 }
 
 // Bounds of options.
@@ -133,6 +136,7 @@ type Pool struct {
 	hedges  allowance
 	frames  *semaphore.Weighted // bytes of private memory
 	counts  counters
+	erase   *eraser
 
 	puts      putCounters
 	arrivals  *semaphore.Weighted // bytes of blocks that peers bring
@@ -171,8 +175,14 @@ func New(o Options) (*Pool, error) {
 		(*Pool).serveOffer,
 		(*Pool).serveDescribe,
 		(*Pool).servePut,
+		(*Pool).serveErase,
 	} {
 		serve(p)
+	}
+	var err error
+	if p.erase, err = newEraser(p); err != nil {
+		p.stop()
+		return nil, err
 	}
 	return p, nil
 }
@@ -181,6 +191,9 @@ func New(o Options) (*Pool, error) {
 // takes new blocks. It returns when peers are served; the merge goes on beside it.
 func (p *Pool) Start(local Local) error {
 	p.local = local
+	if err := p.erase.start(); err != nil {
+		return err
+	}
 	p.spawn(func() {
 		if err := p.o.Transport.Serve(p.self, handler{p}); err != nil {
 			p.log.Error("peers are not served any more", "cause", err)
@@ -213,7 +226,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	p.running.Wait()
 	<-idle
 	p.lent.releaseAll()
-	return err
+	return errors.Join(err, p.erase.close())
 }
 
 // spawn runs f on a goroutine of the pool; Close waits for it. It reports whether the

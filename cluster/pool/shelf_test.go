@@ -200,7 +200,7 @@ func (h *hall) open(i int, seed uint64, change func(*pool.Options)) *stand {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	o := pool.Options{PoolID: "hall", Node: s.id, Name: s.address, Dir: h.t.TempDir(), Transport: transport,
+	o := pool.Options{PoolID: "hall", Node: s.id, Name: s.address, Dir: "pool", Erase: pool.EraseOptions{FS: vfs.NewMem()}, Transport: transport,
 		Members: h.world.Join(member.Member{ID: s.id, Name: s.address, Address: s.address, State: member.Active, ProtocolLow: 1, ProtocolHigh: 1})}
 	if change != nil {
 		change(&o)

@@ -171,11 +171,12 @@ func (t *fetch) freed(i int) {
 		t.using--
 	}
 	t.mu.Unlock()
-	if released {
+	switch {
+	case !released:
+		t.awake()
+	case t.f.Released != nil:
 		t.f.Released(i)
-		return
 	}
-	t.awake()
 }
 
 func (t *fetch) cameLocked(i int, s transport.Status) {

@@ -218,7 +218,9 @@ func (r *request) serve(sizes []uint32, body []byte) {
 		answer, err = r.guarded(func() ([]byte, error) { return r.g.handler.Push(r.ctx, from, kind, body, in) })
 		in.close()
 	}
-	r.answer(answer, err)
+	if r.ctx.Err() == nil { // else nobody waits, or will in a moment
+		r.answer(answer, err)
+	}
 }
 
 // guarded makes a panic of a handler an error.

@@ -30,7 +30,7 @@ type session struct {
 	done    chan struct{}  // closed when nothing of it is left
 
 	mu    sync.Mutex
-	conns []*conn
+	conns []*conn // does not change once over
 	over  bool
 }
 
@@ -88,17 +88,17 @@ func directOf(socket net.Conn) (*direct, error) {
 // end ends the session; what is under way hears of it by gone. It does not wait.
 func (s *session) end(cause error) {
 	s.once.Do(func() {
+		s.mu.Lock()
+		s.over = true // nothing is added to running from here on
+		s.mu.Unlock()
 		s.cause = cause
 		close(s.gone)
 		s.calls.close()
 		s.blocks.close()
-		s.mu.Lock()
-		s.over = true
 		for _, c := range s.conns {
 			// Behind a write that is stuck TLS would wait to say goodbye.
 			_ = tcpOf(c.socket).Close()
 		}
-		s.mu.Unlock()
 		if cause != errClosed {
 			s.t.counters.lost.Add(1)
 		}

@@ -1,8 +1,8 @@
 // Package daemon is the life of `spillway serve`: it takes the socket's path, opens
 // the stores, serves clients, reloads its configuration, and stops.
 //
-//	reserve the path ── admin listens ── stores open, in parallel ── socket listens, READY
-//	SIGHUP: reload          the end: socket gone, requests drain, stores close, path free
+//	reserve the path ── admin listens ── stores open, in parallel ── pool joins ── socket listens, READY
+//	SIGHUP: reload          the end: socket gone, requests drain, pool left, stores close, path free
 package daemon
 
 import (
@@ -46,6 +46,7 @@ type daemon struct {
 	stores []*engine.Store
 	memory *memory.Tier // nil: none
 	node   *node.Node
+	pool   *inPool // nil: none
 }
 
 // Run serves until ctx ends, then stops. It returns nil when everything was closed
@@ -84,6 +85,11 @@ func Run(ctx context.Context, o Options) error {
 	if server != nil {
 		defer server.Close()
 	}
+	stopOperators, err := d.startOperators()
+	if err != nil {
+		return err
+	}
+	defer stopOperators()
 	stopWatchdog := d.startWatchdog()
 	defer stopWatchdog()
 	return d.run(ctx, path)
@@ -104,9 +110,12 @@ func (d *daemon) run(ctx context.Context, path *node.Reservation) error {
 		return errors.Join(err, d.closeStores())
 	}
 	defer d.closeMemory()
+	if err := d.openPool(); err != nil {
+		return errors.Join(err, d.closeStores())
+	}
 	served, err := d.listen(path)
 	if err != nil {
-		return errors.Join(err, d.closeStores())
+		return errors.Join(err, d.abandon(), d.closeStores())
 	}
 	err = d.serve(ctx, served)
 	return errors.Join(err, d.stop(path))
@@ -119,8 +128,14 @@ func (d *daemon) listen(path *node.Reservation) (served chan error, err error) {
 		return nil, err
 	}
 	o.Stores, o.Memory, o.Server, o.Logger = d.stores, d.memory, "spillway "+d.o.Version, d.log
+	if d.pool != nil {
+		o.Pool = d.pool.pool
+	}
 	if d.node, err = node.New(o); err != nil {
 		return nil, err
+	}
+	if d.pool != nil {
+		d.view.SetPool(&operator{d.pool, d.node})
 	}
 	group, err := d.config.Socket.GroupID()
 	if err != nil {
@@ -139,6 +154,16 @@ func (d *daemon) listen(path *node.Reservation) (served chan error, err error) {
 	return served, nil
 }
 
+// abandon gives up a node that no client has come to, if there is one, and the pool.
+func (d *daemon) abandon() error {
+	if d.node != nil {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = d.node.Close(over) // nothing runs that could be cut short
+	}
+	return d.pool.abandon()
+}
+
 // serve waits for the end, and reloads meanwhile.
 func (d *daemon) serve(ctx context.Context, served <-chan error) error {
 	for {
@@ -149,6 +174,8 @@ func (d *daemon) serve(ctx context.Context, served <-chan error) error {
 			d.notify.send(reloading()...)
 			d.reload()
 			d.notify.send("READY=1")
+		case <-d.pool.refused():
+			return d.pool.gossip.Err()
 		case <-ctx.Done():
 			return nil
 		}
@@ -165,12 +192,17 @@ func (d *daemon) stop(path *node.Reservation) error {
 	d.log.Info("stopping")
 	d.notify.send("STOPPING=1", "STATUS=stopping")
 	d.view.SetPhase("stopping")
+	d.view.End()
 	path.Unlisten()
+	d.pool.leaving()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	err := within(2*limit+time.Second, "requests", func() error {
+	err := within(2*limit+time.Second+leaveTime, "requests", func() error {
 		if d.node.Close(ctx) != nil {
 			d.log.Warn("requests were cut short", "after", limit)
+		}
+		if err := d.pool.leave(); err != nil {
+			d.log.Warn("the pool was not left as it should be", "cause", err)
 		}
 		return nil
 	})
