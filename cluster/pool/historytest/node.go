@@ -2,6 +2,7 @@ package historytest
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
@@ -38,6 +40,7 @@ type life struct {
 	n       *node
 	process Process
 	store   *engine.Store
+	view    *membertest.View
 	spaces  []Space
 	dead    chan struct{} // closed when it has died: what it answers now reaches nobody
 }
@@ -101,12 +104,16 @@ func (n *node) begin() error {
 	if err != nil {
 		return err
 	}
-	view := n.r.world.Join(member.Member{ID: n.id, Name: n.name, Address: n.address, State: member.Joining,
+	l.view = n.r.world.Join(member.Member{ID: n.id, Name: n.name, Address: n.address, State: member.Joining,
 		CapacityBytes: capacityBytes, FreeBytes: capacityBytes, ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh})
-	id, _ := l.store.ID()
-	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "pool", Members: view, Transport: transport,
+	st := l.store.Stat()
+	var id [16]byte
+	if _, err := hex.Decode(id[:], []byte(st.StoreID)); err != nil {
+		return err
+	}
+	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "pool", Members: l.view, Transport: transport,
 		Logger: n.logger("pool"), Copies: c.Copies, LocalPlacement: c.LocalPlacement, Hints: c.Hints,
-		Erase: pool.EraseOptions{FS: n.state, Tombstones: c.Tombstones, Stores: []pool.StoreFact{{ID: id, Empty: l.store.Stat().Blocks == 0}}}}})
+		Erase: pool.EraseOptions{FS: n.state, Tombstones: c.Tombstones, Stores: []pool.StoreFact{{ID: id, Empty: st.Blocks == 0}}}}})
 	if err != nil {
 		return fmt.Errorf("node %d: start: %w", n.number, err)
 	}
