@@ -170,10 +170,6 @@ func (c *conn) touch(m *wire.KeyList) (wire.Message, error) {
 	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Touch(keys) })
 }
 
-func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
-	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
-}
-
 // counting does something to keys on every store and answers how many there were.
 func (c *conn) counting(m *wire.KeyList, do func(p *part, keys []engine.Key) (int, error)) (wire.Message, error) {
 	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
 	"github.com/spillway-kv/spillway/tiering/memory"
@@ -30,6 +31,7 @@ type Stat struct {
 	Recent         RecentStat    `json:"recent"`             // the last minute
 	Memory         *memory.Stat  `json:"memory,omitempty"`   // the memory tier, if there is one
 	Prefetch       *PrefetchStat `json:"prefetch,omitempty"` // into it
+	Pool           *pool.Stat    `json:"pool,omitempty"`     // the node's part in a pool, if it is in one
 	Spaces         []SpaceStat   `json:"namespaces"`         // opened since the start
 	Drives         []DriveStat   `json:"drives"`             // the queue of each store
 	Stores         []engine.Stat `json:"stores"`             // in the order of the configuration
@@ -124,6 +126,10 @@ func (n *Node) Stat() Stat {
 	if n.memory != nil {
 		tier, ahead := n.memory.Stat(), n.ahead.stat()
 		st.Memory, st.Prefetch = &tier, &ahead
+	}
+	if n.pool != nil {
+		part := n.pool.Stat()
+		st.Pool = &part
 	}
 	for _, s := range n.openSpaces() {
 		st.Spaces = append(st.Spaces, s.stat())

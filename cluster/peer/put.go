@@ -104,9 +104,10 @@ type PutStatus uint8
 const (
 	PutStored  PutStatus = 1 + iota // it is in the peer's stores, and durably if so asked
 	PutPresent                      // another put of it was published there before
-	PutDropped                      // refused, or it failed
+	PutDropped                      // refused, if there is a reason, or else it failed
 	PutLate                         // not done in time; it may be stored all the same
 	PutWrong                        // the bytes that arrived are not those that the checksum is of
+	PutErased                       // it, or its namespace, has been erased since it was put
 	putStatusEnd
 )
 

@@ -57,6 +57,21 @@ func (e *eraser) takeIn(ctx context.Context, floors []peer.Floor, groups []peer.
 		return err
 	}
 	e.counts.taken.Add(uint64(len(t.batch.from)))
+	return e.raiseOpened(t)
+}
+
+// raiseOpened raises namespaces that were opened before their floor was known.
+func (e *eraser) raiseOpened(t *takingIn) error {
+	for id, f := range t.spaces {
+		if f.raise == 0 {
+			continue
+		}
+		if space := e.p.local.Space(id); space != nil && space.Incarnation() < f.raise {
+			if err := space.Raise(f.raise); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -162,7 +163,7 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 		}
 		switch {
 		case incarnation != a.message.Scope.Incarnation || !fresh[i]:
-			a.taken[i].Status = peer.PutDropped
+			a.taken[i].Status = peer.PutErased
 			a.pool.puts.takenErased.Add(1)
 		case engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
 			a.taken[i].Status = peer.PutWrong
@@ -201,19 +202,21 @@ func (a *arriving) write(ctx context.Context) {
 	}
 	a.space.Write(ctx, w)
 	for j, i := range of {
-		a.taken[i] = peer.Taken{Status: takenAs(w.Items[j].Status), Reason: w.Items[j].Reason}
+		a.taken[i] = peer.Taken{Status: takenAs(&w.Items[j]), Reason: w.Items[j].Reason}
 	}
 }
 
 // takenAs is what a peer is told of a store's answer.
-func takenAs(s engine.Status) peer.PutStatus {
-	switch s {
-	case engine.Stored:
+func takenAs(item *ArrivalItem) peer.PutStatus {
+	switch {
+	case item.Status == engine.Stored:
 		return peer.PutStored
-	case engine.Present:
+	case item.Status == engine.Present:
 		return peer.PutPresent
-	case engine.Late:
+	case item.Status == engine.Late:
 		return peer.PutLate
+	case errors.Is(item.Err, engine.ErrGone):
+		return peer.PutErased
 	}
 	return peer.PutDropped
 }

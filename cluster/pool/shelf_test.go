@@ -3,11 +3,11 @@ package pool_test
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,19 +33,21 @@ type shelf struct {
 	store *engine.Store
 	ns    *engine.Namespace
 	id    [32]byte
+
+	unopened atomic.Bool         // until OpenSpace
+	arrived  func(*pool.Arrival) // hears of every Write; may be nil
+
+	capacity, free int64 // bytes, as Room says
 }
 
 func (s *shelf) Space(id [32]byte) pool.Space {
-	if id != s.id {
+	if id != s.id || s.unopened.Load() {
 		return nil
 	}
 	return s
 }
-func (s *shelf) OpenSpace(engine.Descriptor) (pool.Space, error) {
-	return nil, errors.New("one is enough")
-}
 func (s *shelf) Spaces() []pool.Space                      { return []pool.Space{s} }
-func (s *shelf) Room() (int64, int64)                      { return 1 << 30, 1 << 29 }
+func (s *shelf) Room() (int64, int64)                      { return s.capacity, s.free }
 func (s *shelf) ID() [32]byte                              { return s.id }
 func (s *shelf) Descriptor() engine.Descriptor             { return descriptor }
 func (s *shelf) Incarnation() uint32                       { return s.ns.Incarnation() }
@@ -54,7 +56,6 @@ func (s *shelf) IDs(keys []engine.Key) ([]pool.ID, uint32) { return s.ns.IDs(key
 func (s *shelf) Clear() error                              { return s.ns.Clear() }
 func (s *shelf) Scan(f func(engine.Entry) bool) error      { return s.ns.List(f) }
 func (s *shelf) Touch(ids []pool.ID)                       { _, _ = s.ns.TouchIDs(ids) }
-func (s *shelf) Write(context.Context, *pool.Arrival)      {}
 func (s *shelf) Delete(ids []pool.ID) error {
 	_, err := s.ns.DeleteIDs(s.Incarnation(), ids)
 	return err
@@ -204,6 +205,11 @@ func (h *hall) open(i int, seed uint64, change func(*pool.Options)) *stand {
 		Members: h.world.Join(member.Member{ID: s.id, Name: s.address, Address: s.address, State: member.Active, ProtocolLow: 1, ProtocolHigh: 1})}
 	if change != nil {
 		change(&o)
+	}
+	for _, m := range o.Members.Members() {
+		if m.Self {
+			s.capacity, s.free = m.CapacityBytes, m.FreeBytes
+		}
 	}
 	if s.pool, err = pool.New(o); err != nil {
 		h.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport/tcp"
 )
 
 // SocketSuffix behind the path of a daemon's socket is that of its operators': a node of a
@@ -27,6 +28,7 @@ const SocketSuffix = ".admin"
 type Pool interface {
 	Status() PoolStatus
 	Membership() member.Status
+	Transport() tcp.Counts
 	// Locate says which nodes have the blocks of these keys.
 	Locate(ctx context.Context, namespace string, group uint32, keys [][]byte) (blocks []Located, asked []string, err error)
 	// Forget has the whole pool forget a node that is gone, by name or beginning of its ID.

@@ -13,6 +13,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport/tcp"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -28,6 +29,7 @@ type fakePool struct {
 
 func (f *fakePool) Status() PoolStatus        { return f.status }
 func (f *fakePool) Membership() member.Status { return f.members }
+func (f *fakePool) Transport() tcp.Counts     { return tcp.Counts{Connections: 4, Foreign: 2} }
 func (f *fakePool) Keys() []member.KeyInfo    { return f.keys }
 func (f *fakePool) Events() *journal.Journal  { return f.events }
 func (f *fakePool) note(format string, args ...any) (string, error) {
@@ -49,7 +51,7 @@ func (f *fakePool) Locate(_ context.Context, namespace string, group uint32, key
 }
 
 func newFake() *fakePool {
-	return &fakePool{events: journal.New(nil), status: PoolStatus{Gossip: "g:1", Keyring: true, Stat: pool.Stat{Pool: "p", Name: "a", State: "active", Peers: []pool.PeerStat{{Name: "b"}}}},
+	return &fakePool{events: journal.New(nil), status: PoolStatus{Gossip: "g:1", Keyring: true, Stat: pool.Stat{Pool: "p", Name: "a", State: "active", Peers: []pool.PeerStat{{Name: "b", Member: true, Hits: 7, Breaker: "open"}, {Name: "b", Hits: 1}}}},
 		members: member.Status{PoolID: "p", Self: member.Member{Name: "a", Self: true}, HealthScore: 2,
 			Members:  []member.MemberStatus{{Member: member.Member{Name: "b", State: member.Draining}, Health: member.Suspect, Since: time.Minute, Legs: []member.LegStatus{{Leg: member.LegUDP, Error: "udp probe failing"}}}},
 			Seeds:    []member.SeedStatus{{Seed: "s", Error: "no such host"}},
@@ -155,5 +157,34 @@ func TestPoolEvents(t *testing.T) {
 	r.view.End()
 	if p = <-heard; len(p.Events) != 0 || p.Instance == "" {
 		t.Errorf("at the end: %+v", p)
+	}
+}
+
+// TestPoolMetrics: peers have series of their own, those that are gone have none, and no
+// name comes twice.
+func TestPoolMetrics(t *testing.T) {
+	r := newRig(t, node.Options{})
+	f := newFake()
+	for i := range 2 * peersShown {
+		f.status.Peers = append(f.status.Peers, pool.PeerStat{Name: fmt.Sprintf("c%03d", i), Member: true})
+	}
+	f.members.Members = append(f.members.Members, f.members.Members[0]) // its name again
+	r.view.SetPool(f)
+	all := r.series()
+	for name, want := range map[string]string{`peer_get_blocks_total{peer="b",result="hit"}`: "7", `peer_breaker_open{peer="b"}`: "1", `peer_leg_failing{leg="udp",peer="b"}`: "1",
+		`pool_state{state="active"}`: "1", `pool_state{state="joining"}`: "0", `pool_members{health="alive"}`: "1", `pool_members{health="suspect"}`: "2",
+		`pool_data_refused_total{reason="foreign"}`: "2", `pool_slowness`: "2"} {
+		if all[prefix+name] != want {
+			t.Errorf("%s is %q, want %s", name, all[prefix+name], want)
+		}
+	}
+	peers := 0
+	for name := range all {
+		if strings.HasPrefix(name, prefix+"peer_usable{") {
+			peers++
+		}
+	}
+	if peers != peersShown {
+		t.Errorf("%d peers have series", peers)
 	}
 }

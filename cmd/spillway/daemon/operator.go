@@ -9,6 +9,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cluster/transport/tcp"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -27,6 +28,8 @@ func (o *operator) Status() admin.PoolStatus {
 }
 
 func (o *operator) Membership() member.Status { return o.in.gossip.Status() }
+
+func (o *operator) Transport() tcp.Counts { return o.in.transport.Counts() }
 
 func (o *operator) Events() *journal.Journal { return o.in.events }
 
