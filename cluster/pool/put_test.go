@@ -299,7 +299,7 @@ func TestPutFacts(t *testing.T) {
 			t.Fatalf("%d arrivals", len(arrivals))
 		}
 		a, o := arrivals[0], arrivals[0].Options
-		if len(a.Items) != 30 || a.Moved || a.Incarnation != h.nodes[0].Incarnation() {
+		if len(a.Items) != 30 || !a.Moved || a.Incarnation != h.nodes[0].Incarnation() {
 			t.Errorf("%d items, moved %t, incarnation %d", len(a.Items), a.Moved, a.Incarnation)
 		}
 		if o.Durability != engine.Durable || !o.DropIfBusy || !o.Partial || string(o.After.Bytes) != "key 999" || len(o.Before.Bytes) != 0 || o.EndDepth != 29 || o.SpanOn || o.Deadline.IsZero() {
