@@ -22,7 +22,7 @@ func (r *runner) heal() {
 // finish judges the healed pool.
 func (r *runner) finish() {
 	r.converged()
-	r.model.healed()
+	r.model.heal()
 	for i, n := range r.nodes {
 		l := n.life()
 		c := &caller{r: r, n: n, l: l, name: fmt.Sprintf("the end at node %d", i)}

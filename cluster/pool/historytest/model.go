@@ -28,10 +28,15 @@ type erasure struct {
 	node       int
 	begin, end int64
 	acked      bool
-	known      []bool // by node, from end on
+	told       []bool // by node: it has known of it from end on
 }
 
-func (e *erasure) covers(b block) bool { return e.block == b || e.block.key < 0 && e.block.space == b.space }
+// knownTo reports whether a node knows for certain of an erasure whose end has come.
+func (e *erasure) knownTo(node int, healed bool) bool { return e.told[node] || healed && e.acked }
+
+func (e *erasure) covers(b block) bool {
+	return e.block == b || e.block.key < 0 && e.block.space == b.space
+}
 
 // Figures say what a history has seen.
 type Figures struct {
@@ -46,6 +51,7 @@ type model struct {
 	puts     []put // by number - 1
 	erasures []*erasure
 	floors   map[[2]int]uint32 // node, space
+	healed   bool
 	figures  Figures
 }
 
@@ -96,34 +102,30 @@ func (m *model) beginErase(blocks []block, node, nodes int) (begun []*erasure) {
 	defer m.mu.Unlock()
 	now := m.momentLocked()
 	for _, b := range blocks {
-		e := &erasure{block: b, node: node, begin: now, end: forever, known: make([]bool, nodes)}
+		e := &erasure{block: b, node: node, begin: now, end: forever, told: make([]bool, nodes)}
 		m.erasures, begun = append(m.erasures, e), append(begun, e)
 	}
 	return begun
 }
 
 // endErase acknowledges erasures: these nodes know them from now on.
-func (m *model) endErase(begun []*erasure, known []int) {
+func (m *model) endErase(begun []*erasure, told []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.momentLocked()
 	for _, e := range begun {
 		e.end, e.acked = now, true
-		for _, node := range known {
-			e.known[node] = true
+		for _, node := range told {
+			e.told[node] = true
 		}
 	}
 }
 
-// healed says that every node knows every acknowledged erasure.
-func (m *model) healed() {
+// heal says that from now on every node knows every acknowledged erasure.
+func (m *model) heal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range m.erasures {
-		for node := range e.known {
-			e.known[node] = e.acked
-		}
-	}
+	m.healed = true
 }
 
 // hit judges bytes that a node has answered to a get that began at this moment.
@@ -146,7 +148,7 @@ func (m *model) hit(b block, node int, began int64, bytes []byte) error {
 		m.figures.RemoteHits++
 	}
 	for _, e := range m.erasures {
-		if e.covers(b) && p.end < e.begin && e.end < began && e.known[node] {
+		if e.covers(b) && p.end < e.begin && e.end < began && e.knownTo(node, m.healed) {
 			return fmt.Errorf("ERASED BYTES: %v at node %d is put %d of node %d (moments %d to %d), erased by node %d (moments %d to %d); the get began at %d",
 				b, node, number, p.node, p.begin, p.end, e.node, e.begin, e.end, began)
 		}
@@ -166,8 +168,9 @@ func (m *model) floor(node, space int, incarnation uint32) error {
 	return nil
 }
 
-// lasting are the blocks that were acknowledged as stored, and that nothing has erased,
-// begun to erase, or could have.
+// lasting are the blocks that were acknowledged as stored, and that nothing has erased since,
+// or could have. An erasure of which the node of a put has learned after the put may take
+// that with it.
 func (m *model) lasting() (blocks []block) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,7 +182,7 @@ func (m *model) lasting() (blocks []block) {
 		}
 		gone := false
 		for _, e := range m.erasures {
-			gone = gone || e.covers(p.block) && e.end > p.begin
+			gone = gone || e.covers(p.block) && !(e.end < p.begin && e.told[p.node])
 		}
 		if !gone {
 			seen[p.block] = true
@@ -207,4 +210,12 @@ func (b *logBook) printf(format string, args ...any) {
 		b.lines = append(b.lines[:0], b.lines[logLines:]...)
 	}
 	b.lines = append(b.lines, fmt.Sprintf("%-12v ", time.Since(b.start))+fmt.Sprintf(format, args...))
+}
+
+// Add adds other figures.
+func (f *Figures) Add(o Figures) {
+	f.Ops, f.Puts, f.Stored, f.Hits = f.Ops+o.Ops, f.Puts+o.Puts, f.Stored+o.Stored, f.Hits+o.Hits
+	f.RemoteHits, f.Misses, f.Lates, f.Deletes = f.RemoteHits+o.RemoteHits, f.Misses+o.Misses, f.Lates+o.Lates, f.Deletes+o.Deletes
+	f.Drops, f.Missing, f.Crashes = f.Drops+o.Drops, f.Missing+o.Missing, f.Crashes+o.Crashes
+	f.Troubles, f.Passed = f.Troubles+o.Troubles, f.Passed+o.Passed
 }

@@ -123,3 +123,20 @@ func (r *runner) crash(t *Trouble, n *node) {
 	}
 	r.check(n.begin())
 }
+
+// drain lets a node hand its blocks over, and then stay after all.
+func (r *runner) drain(t *Trouble, n *node) {
+	l := n.life()
+	if l == nil {
+		return
+	}
+	p, ok := any(l.process.Pool()).(interface {
+		Drain() error
+		Undrain() error
+	})
+	if ok {
+		_ = p.Drain()
+		r.sleep(t.For)
+		_ = p.Undrain()
+	}
+}
