@@ -11,7 +11,8 @@ import (
 // delete erases blocks, in a pool of nodes on all of them, and answers how many were here.
 func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
 	if c.node.pool == nil {
-		return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
+		n, err := c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
+		return wire.Number(n), err
 	}
 	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
 	if err != nil {

@@ -48,6 +48,7 @@ type spaceCounters struct {
 	refused                                            [admit.QueueFull + 1]atomic.Uint64 // of dropped, by reason
 	declined                                           atomic.Uint64                      // found, and answered as absent because computing is quicker
 	memoryHits                                         atomic.Uint64                      // of hits, from memory
+	remoteHits                                         atomic.Uint64                      // of hits, from other nodes
 	prefixHits                                         atomic.Uint64                      // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }

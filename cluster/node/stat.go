@@ -64,6 +64,7 @@ type SpaceStat struct {
 	Hits           uint64 `json:"hits"`                   // blocks of Gets that were read
 	PrefixHits     uint64 `json:"prefix_hits"`            // hits with everything before them in the request hit
 	MemoryHits     uint64 `json:"memory_hits"`            // hits that came from memory
+	RemoteHits     uint64 `json:"remote_hits"`            // hits that came from other nodes of the pool
 	Misses         uint64 `json:"misses"`                 // blocks of Gets that were not here
 	Late           uint64 `json:"late"`                   // blocks of Gets past their deadline
 	Busy           uint64 `json:"busy"`                   // blocks of Gets refused at a bound
@@ -162,7 +163,7 @@ func (s *space) stat() SpaceStat {
 	st.ComputeFrom, st.ComputeTokenNS = known.from, known.prefix(4096).Nanoseconds()/4096
 	k := &s.counters
 	st.Declined = k.declined.Load()
-	st.MemoryHits = k.memoryHits.Load()
+	st.MemoryHits, st.RemoteHits = k.memoryHits.Load(), k.remoteHits.Load()
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
 	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
 	for why, n := range map[admit.Reason]*uint64{admit.Partial: &st.NotFull, admit.FirstSight: &st.FirstSight, admit.OverBudget: &st.OverBudget, admit.QueueFull: &st.QueueFull} {

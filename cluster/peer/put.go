@@ -11,8 +11,8 @@ const (
 	PutDropIfBusy = 1 << 1 // dropped rather than waiting for a free slot
 	PutPartial    = 1 << 2 // the last block is not full: the prompt ends within it
 	PutSpanOn     = 1 << 3 // the block behind the last one is of its stretch
-	PutMoved      = 1 << 4 // a copy that the pool makes of its own accord
-	putFlagsAll   = PutDurable | PutDropIfBusy | PutPartial | PutSpanOn | PutMoved
+	PutAdmitted   = 1 << 4 // admission has judged the blocks before, but for the write budget
+	putFlagsAll   = PutDurable | PutDropIfBusy | PutPartial | PutSpanOn | PutAdmitted
 )
 
 // PutBlocksMax bounds the blocks of one Put.

@@ -71,7 +71,7 @@ type Arrival struct {
 	Incarnation uint32 // refused whole where the namespace has another
 	Items       []ArrivalItem
 	Options     engine.PutOptions // Partial, After, EndDepth, Durability, DropIfBusy, Deadline
-	Moved       bool              // a copy by the pool itself: admission has judged it before
+	Moved       bool              // admission has judged it before, on another node; the write budget counts
 }
 
 // ArrivalItem is one block.

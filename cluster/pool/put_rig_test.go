@@ -61,16 +61,18 @@ func inYard(t *testing.T, seed uint64, n int, change func(i int, o *pool.Options
 				o.Members = h.world.Join(m)
 			}))
 		}
+		defer func() {
+			for _, s := range h.nodes {
+				s.close(t)
+			}
+			h.net.Close()
+			if t.Failed() {
+				t.Logf("seed %d", seed)
+			}
+		}()
 		time.Sleep(time.Second) // everybody knows everybody
 		synctest.Wait()
 		f(h)
-		for _, s := range h.nodes {
-			s.close(t)
-		}
-		h.net.Close()
-		if t.Failed() {
-			t.Logf("seed %d", seed)
-		}
 	})
 }
 

@@ -160,7 +160,7 @@ func (s *sending) push(ctx context.Context, items, behind []int) error {
 // taken out of items.
 func (s *sending) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
 	o := &s.Options
-	m := &peer.Put{Scope: *s.scope, EndDepth: o.EndDepth}
+	m := &peer.Put{Scope: *s.scope, Flags: peer.PutAdmitted, EndDepth: o.EndDepth}
 	if o.Durability == engine.Durable {
 		m.Flags |= peer.PutDurable
 	}

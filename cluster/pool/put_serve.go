@@ -179,7 +179,7 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 func (a *arriving) write(ctx context.Context) {
 	defer a.leave()
 	m := a.message
-	w := &Arrival{Incarnation: m.Scope.Incarnation, Moved: m.Flags&peer.PutMoved != 0}
+	w := &Arrival{Incarnation: m.Scope.Incarnation, Moved: m.Flags&peer.PutAdmitted != 0}
 	w.Options = engine.PutOptions{After: m.After, Before: m.Before, EndDepth: m.EndDepth, DropIfBusy: m.Flags&peer.PutDropIfBusy != 0,
 		SpanOn: m.Flags&peer.PutSpanOn != 0}
 	if m.Flags&peer.PutDurable != 0 {

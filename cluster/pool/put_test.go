@@ -244,8 +244,8 @@ func TestPutActiveOnly(t *testing.T) {
 			m.CapacityBytes = 0
 		}
 	}, func(h *hall) {
-		h.nodes[0].drains()
-		h.nodes[2].drains()
+		drain(t, h.nodes[0].pool)
+		drain(t, h.nodes[2].pool)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for n := range 20 {
@@ -257,8 +257,11 @@ func TestPutActiveOnly(t *testing.T) {
 	})
 }
 
-func (s *stand) drains() {
-	s.members.Announce(member.Draining, 1<<30, 1<<30)
+func drain(t *testing.T, p *pool.Pool) {
+	t.Helper()
+	if err := p.SetDrains(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestPutUnknownNamespace: a home that does not know the namespace is told of it, once.
@@ -296,7 +299,7 @@ func TestPutFacts(t *testing.T) {
 			t.Fatalf("%d arrivals", len(arrivals))
 		}
 		a, o := arrivals[0], arrivals[0].Options
-		if len(a.Items) != 30 || a.Moved || a.Incarnation != h.nodes[0].Incarnation() {
+		if len(a.Items) != 30 || !a.Moved || a.Incarnation != h.nodes[0].Incarnation() {
 			t.Errorf("%d items, moved %t, incarnation %d", len(a.Items), a.Moved, a.Incarnation)
 		}
 		if o.Durability != engine.Durable || !o.DropIfBusy || !o.Partial || string(o.After.Bytes) != "key 999" || len(o.Before.Bytes) != 0 || o.EndDepth != 29 || o.SpanOn || o.Deadline.IsZero() {

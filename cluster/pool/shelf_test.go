@@ -36,6 +36,8 @@ type shelf struct {
 
 	unopened atomic.Bool         // until OpenSpace
 	arrived  func(*pool.Arrival) // hears of every Write; may be nil
+
+	capacity, free int64 // bytes, as Room says
 }
 
 func (s *shelf) Space(id [32]byte) pool.Space {
@@ -45,7 +47,7 @@ func (s *shelf) Space(id [32]byte) pool.Space {
 	return s
 }
 func (s *shelf) Spaces() []pool.Space                      { return []pool.Space{s} }
-func (s *shelf) Room() (int64, int64)                      { return 1 << 30, 1 << 29 }
+func (s *shelf) Room() (int64, int64)                      { return s.capacity, s.free }
 func (s *shelf) ID() [32]byte                              { return s.id }
 func (s *shelf) Descriptor() engine.Descriptor             { return descriptor }
 func (s *shelf) Incarnation() uint32                       { return s.ns.Incarnation() }
@@ -106,7 +108,6 @@ type stand struct {
 	pool    *pool.Pool
 	id      member.ID
 	address string
-	members member.Membership
 }
 
 // of is whose the blocks here are.
@@ -205,7 +206,11 @@ func (h *hall) open(i int, seed uint64, change func(*pool.Options)) *stand {
 	if change != nil {
 		change(&o)
 	}
-	s.members = o.Members
+	for _, m := range o.Members.Members() {
+		if m.Self {
+			s.capacity, s.free = m.CapacityBytes, m.FreeBytes
+		}
+	}
 	if s.pool, err = pool.New(o); err != nil {
 		h.t.Fatal(err)
 	}
