@@ -32,7 +32,7 @@ func (p *Pool) Carry(ctx context.Context, of Of, id ID, key engine.Key, to membe
 	if r == nil || space == nil {
 		return false
 	}
-	m := &peer.Put{Scope: *p.scope(of), Flags: peer.PutMoved}
+	m := &peer.Put{Scope: *p.scope(of), Flags: peer.PutAdmitted}
 	space.Read(ctx, []ID{id}, func(_ int, pieces [][]byte, checksum uint64, done func()) {
 		defer done()
 		pause()
