@@ -80,7 +80,11 @@ func (a addr) String() string { return string(a) }
 // Serve answers peers until Close.
 func (d *Node) Serve(self transport.Hello, h transport.Handler) error {
 	d.net.mu.Lock()
-	if d.handler != nil {
+	switch {
+	case d.over.Err() != nil:
+		d.net.mu.Unlock()
+		return nil
+	case d.handler != nil:
 		d.net.mu.Unlock()
 		return errors.New("the transport serves already")
 	}
