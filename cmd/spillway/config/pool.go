@@ -184,7 +184,7 @@ func (f *File) checkPool() error {
 	if _, err := p.NodeName(); err != nil {
 		return &Error{Text: err.Error()}
 	}
-	return nil
+	return p.checkFiles()
 }
 
 // Insecure says who could get at the pool's blocks for want of keys and certificates;

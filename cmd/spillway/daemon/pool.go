@@ -107,6 +107,14 @@ func (p *inPool) refused() <-chan struct{} {
 	return p.gossip.Refused()
 }
 
+// reload reads the keyring again. Certificates are read by who uses them.
+func (p *inPool) reload() error {
+	if p == nil {
+		return nil
+	}
+	return p.gossip.Keys().Reload()
+}
+
 // leaving tells the others that this node stops: from then on they ask it for nothing.
 func (p *inPool) leaving() {
 	if p == nil {
