@@ -121,7 +121,7 @@ func (g *guest) hearRequest(f *conn, r *request, h *header) error {
 	if err != nil {
 		return err
 	}
-	if !r.reserve(sizes) {
+	if !r.reserve(sizes, body) {
 		r.refuse("too many bytes are on their way on this link")
 		return nil
 	}
@@ -179,11 +179,8 @@ func (g *guest) begin(h *header) *request {
 const maxTime = 24 * time.Hour
 
 // reserve takes the room that a whole request needs.
-func (r *request) reserve(sizes []uint32) bool {
-	nBytes := int64(len(r.m.b))
-	for _, n := range sizes {
-		nBytes += int64(n)
-	}
+func (r *request) reserve(sizes []uint32, body []byte) bool {
+	nBytes := sealedBytes(sizes, body)
 	r.g.mu.Lock()
 	defer r.g.mu.Unlock()
 	if r.g.bytes > 0 && r.g.bytes+nBytes > r.g.t.o.InFlightBytes {
