@@ -41,6 +41,9 @@ func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.
 	if err := fs.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, err
 	}
+	if err := syncDir(fs, fs.PathDir(dir)); err != nil { // or a power cut takes the directory, and all in it
+		return nil, nil, err
+	}
 	if s.lock, err = fs.Lock(fs.PathJoin(dir, "POOL.lock")); err != nil {
 		return nil, nil, fmt.Errorf("pool state in %s: %w", dir, err)
 	}
