@@ -214,7 +214,7 @@ func (c *copying) read(ctx context.Context, run *moveRun, todo []int) *copyRead 
 
 // push sends blocks to one node.
 func (c *copying) push(ctx context.Context, r *remote, run *moveRun, todo, items []int, read *copyRead) (done copied) {
-	m := &peer.Put{Scope: *c.scope, Flags: peer.PutMoved}
+	m := &peer.Put{Scope: *c.scope, Flags: peer.PutAdmitted}
 	blocks := make([][][]byte, len(items))
 	for j, n := range items {
 		it := &run.items[todo[n]]
