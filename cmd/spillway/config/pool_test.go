@@ -32,6 +32,7 @@ func TestPoolLines(t *testing.T) {
 		"[pool]\nmatch_time = \"0s\"\n":                           "c.toml:2: pool.match_time",
 		"[pool]\nput_time = \"2h\"\n":                             "pool.put_time is 2h, want 1ms to 1m",
 		"[pool]\ndrain_rate = \"1KiB\"\n":                         "c.toml:2: pool.drain_rate",
+		"[pool]\nhot_reads = -1\n":                                "c.toml:2: pool.hot_reads",
 		"[pool]\nbind = \"10.0.0.7\"\n":                           `c.toml:2: pool.bind is "10.0.0.7": want a host and a port`,
 		"[pool]\nbind = \"\"\n":                                   "c.toml:2: pool.bind",
 		"[pool]\nbind = \":x\"\n":                                 "no number",

@@ -123,10 +123,10 @@ func TestPoolRefuses(t *testing.T) {
 	r := newPoolRig(t, "a", "")
 	good := r.text
 	for text, want := range map[string]string{
-		strings.Replace(good, "127.0.0.1:0", taken.Addr().String(), 1):                                 "pool.bind",
-		good + fmt.Sprintf("gossip_bind = %q\n", taken.Addr()):                                         "gossip",
-		good + fmt.Sprintf("dir = %q\n", filepath.Join(r.dir, "no", "folder")):                         "pool.dir",
-		good + fmt.Sprintf("keyring = %q\n", r.keyring("k", "not base64 at all")):                      "base64",
+		strings.Replace(good, "127.0.0.1:0", taken.Addr().String(), 1):                                  "pool.bind",
+		good + fmt.Sprintf("gossip_bind = %q\n", taken.Addr()):                                          "gossip",
+		good + fmt.Sprintf("dir = %q\n", filepath.Join(r.dir, "no", "folder")):                          "pool.dir",
+		good + fmt.Sprintf("keyring = %q\n", r.keyring("k", "not base64 at all")):                       "base64",
 		good + "advertise = \"127.0.0.1:7420\"\ngossip_advertise = \"name.that.is.not.invalid:7421\"\n": "name.that.is.not.invalid",
 	} {
 		r.text = text
@@ -200,7 +200,9 @@ func TestPoolKeys(t *testing.T) {
 	a.keyring("keyring", new, third)
 	a.reload <- struct{}{}
 	a.eventually("a has read its keys", func() bool { return len(keys(a).Keys) == 2 })
-	a.eventually("the stranger is in", func() bool { return a.health("s") != "" || strings.Contains(fmt.Sprint(a.members().TurnedAway), "key mismatch") })
+	a.eventually("the stranger is in", func() bool {
+		return a.health("s") != "" || strings.Contains(fmt.Sprint(a.members().TurnedAway), "key mismatch")
+	})
 	if a.health("b") != "alive" || b.health("a") != "alive" {
 		t.Error("a rotation cost a member")
 	}
