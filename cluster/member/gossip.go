@@ -38,16 +38,18 @@ type Gossip struct {
 	list       *memberlist.Memberlist
 	broadcasts *memberlist.TransmitLimitedQueue // our own messages
 	traffic    traffic
-	advertise  netip.AddrPort
-	others     atomic.Int64 // members but this one, for the library's arithmetic
+	bound      netip.AddrPort // where gossip is taken
+	advertise  netip.AddrPort // where others reach that
+	others     atomic.Int64   // members but this one, for the library's arithmetic
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	refusedC chan struct{} // closed when this node must stop
-	wake     chan struct{} // there may be something to announce
-	kick     chan struct{} // there may be a leg to test
-	hurry    chan struct{} // there may be somebody to join
+	joins    sync.WaitGroup // under way; joined only while leaving is not set
+	refusedC chan struct{}  // closed when this node must stop
+	wake     chan struct{}  // there may be something to announce
+	kick     chan struct{}  // there may be a leg to test
+	hurry    chan struct{}  // there may be somebody to join
 	disputes chan dispute
 	answers  chan struct{} // room for answers under way
 
@@ -70,6 +72,7 @@ type Gossip struct {
 	established bool
 	contested   bool                    // somewhere this node's name stands with another address
 	disputed    map[netip.AddrPort]bool // addresses of disputes that are not settled
+	leaving     bool                    // nobody is joined any more
 	reached     bool                    // somebody has answered over this node's advertised address
 	sentOnly    time.Time               // since when others were reached and none of them has answered; zero: not so
 	refused     error
@@ -138,8 +141,8 @@ func (g *Gossip) open() error {
 		return fmt.Errorf("gossip on %s: %w", bind, err)
 	}
 	bound := tcp.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
-	bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
-	if g.advertise, err = chooseAdvertise(g.ctx, &g.o, bound); err == nil {
+	g.bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
+	if g.advertise, err = chooseAdvertise(g.ctx, &g.o, g.bound); err == nil {
 		err = g.setDataAddress()
 	}
 	if err != nil {
@@ -219,6 +222,7 @@ func (g *Gossip) Leave(ctx context.Context) error {
 	g.left = true
 	g.announcing.Unlock()
 	if first {
+		g.endJoins(ctx)
 		g.farewell(ctx)
 		if until, _ := ctx.Deadline(); time.Until(until) > 0 {
 			if err := g.list.Leave(time.Until(until)); err != nil {

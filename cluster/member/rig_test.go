@@ -1,9 +1,11 @@
 package member
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,14 @@ func quick(t *timing) {
 	t.joinRetry, t.joinRetryMax = 50*time.Millisecond, 200*time.Millisecond
 	t.legInterval, t.legRetry = 500*time.Millisecond, 50*time.Millisecond
 	t.answerTimeout, t.streamTimeout = time.Second, 2*time.Second
+}
+
+// calm has nobody fail because this machine is busy: for tests in which nobody should.
+func calm(o *Options) {
+	o.tune = func(t *timing) {
+		quick(t)
+		t.suspicionMult = 200
+	}
 }
 
 // node starts a node with what a test asks for; it is closed at the end.
@@ -80,10 +90,8 @@ func (w testWriter) Write(b []byte) (int, error) {
 }
 
 func identityFor(name string, start uint64) Identity {
-	var id ID
-	copy(id[:], "identity of "+name)
-	id[15] = 1
-	return Identity{ID: id, Start: start}
+	h := sha256.Sum256([]byte(name))
+	return Identity{ID: ID(h[:16]), Start: start}
 }
 
 // dataListener stands for a node's data connections: it takes them and says nothing.
@@ -109,7 +117,14 @@ func seedText(text ...string) func(*Options) {
 	return func(o *Options) { o.Seeds = append(o.Seeds, text...) }
 }
 
-func as(change func(*Options)) func(*Options) { return change }
+func addrPort(t *testing.T, text string) netip.AddrPort {
+	t.Helper()
+	at, err := netip.ParseAddrPort(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
 
 // pool starts n nodes that know the first one, and waits until all list all.
 func pool(t *testing.T, n int, change ...func(*Options)) []*Gossip {
