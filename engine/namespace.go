@@ -143,6 +143,18 @@ func (s *Store) FindNamespace(nameOrID string) (*Namespace, error) {
 	return nil, fmt.Errorf("%w: %d namespaces match %q; use the beginning of an ID from the listing", ErrConfig, len(found), nameOrID)
 }
 
+// NamespaceOf is the namespace of this ID; nil if the store has none.
+func (s *Store) NamespaceOf(id [32]byte) *Namespace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ns := range s.namespaces {
+		if ns.nsID == id {
+			return ns
+		}
+	}
+	return nil
+}
+
 // Descriptor is the one the namespace was opened with.
 func (ns *Namespace) Descriptor() Descriptor { return ns.descriptor }
 

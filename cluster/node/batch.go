@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -36,19 +38,19 @@ type chunk struct {
 }
 
 // chunks cuts the keys that have memory and no status yet, store by store.
-func (b *batch) chunks() []chunk { return b.cut(b.space.split(b.keys)) }
-
-// cut is chunks of what homes says each store has.
-func (b *batch) cut(homes [][]int) []chunk {
-	most := max(1, int(b.space.parts[0].drive.windows.chunk)/b.space.blockBytes)
-	var cut []chunk
+func (b *batch) chunks() []chunk {
+	homes := b.space.split(b.keys)
 	for h, home := range homes {
-		var items []int
-		for _, i := range home {
-			if b.statuses[i] == 0 && b.pieces[i] != nil {
-				items = append(items, i)
-			}
-		}
+		homes[h] = slices.DeleteFunc(home, func(i int) bool { return b.statuses[i] != 0 || b.pieces[i] == nil })
+	}
+	return b.cut(homes, b.space.parts[0].drive.windows.chunk)
+}
+
+// cut makes chunks of at most so many bytes, or one block, of the items on each store.
+func (b *batch) cut(homes [][]int, mostBytes int64) []chunk {
+	most := max(1, int(mostBytes)/b.space.blockBytes)
+	var cut []chunk
+	for h, items := range homes {
 		s, first := &stream{}, true
 		for len(items) > 0 {
 			n := min(most, len(items))
@@ -66,14 +68,18 @@ func (b *batch) cut(homes [][]int) []chunk {
 // inTurn calls f, which gives every item of a chunk its status, when the chunk's turn has
 // come; if it does not come the items are late. good is the status of what f has moved.
 func (b *batch) inTurn(c *chunk, good wire.Status, f func()) {
-	d := c.part.drive
-	turn, ok := d.enter(c.part.flow, c.stream, b.class, c.bytes, b.over)
+	turn, ok := c.part.drive.enter(c.part.flow, c.stream, b.class, c.bytes, b.over)
 	if !ok {
 		b.tooLate(c.items)
 		return
 	}
+	b.during(turn, c, good, f)
+}
+
+// during calls f in a chunk's turn, and ends it.
+func (b *batch) during(turn turn, c *chunk, good wire.Status, f func()) {
 	f()
-	d.leave(turn, b.space.blockBytes, b.moved(c.items, good))
+	c.part.drive.leave(turn, b.space.blockBytes, b.moved(c.items, good))
 }
 
 // answer takes in what an engine says of item i.
@@ -122,8 +128,18 @@ func (b *batch) tooLate(items []int) {
 	}
 }
 
-// wireStatus translates the engine's.
-func wireStatus(s engine.Status) byte {
-	return byte([...]wire.Status{engine.Unanswered: wire.Miss, engine.Hit: wire.Hit, engine.Miss: wire.Miss, engine.Late: wire.Late,
-		engine.Busy: wire.Busy, engine.Stored: wire.Stored, engine.Present: wire.Present, engine.Dropped: wire.Dropped}[s])
+// wireStatuses translate the engine's.
+var wireStatuses = [...]wire.Status{engine.Unanswered: wire.Miss, engine.Hit: wire.Hit, engine.Miss: wire.Miss, engine.Late: wire.Late,
+	engine.Busy: wire.Busy, engine.Stored: wire.Stored, engine.Present: wire.Present, engine.Dropped: wire.Dropped}
+
+func wireStatus(s engine.Status) byte { return byte(wireStatuses[s]) }
+
+// engineStatus translates back.
+func engineStatus(s byte) engine.Status {
+	for e := engine.Hit; int(e) < len(wireStatuses); e++ {
+		if byte(wireStatuses[e]) == s {
+			return e
+		}
+	}
+	return engine.Unanswered
 }

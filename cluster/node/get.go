@@ -26,15 +26,30 @@ func (q *request) get(m *wire.Get) {
 
 // read gives every block a status: from memory, or from the drives.
 func (t *transfer) read(flags uint32, deadline time.Time) {
-	if flags&wire.GetPrefix != 0 {
+	prefix := flags&wire.GetPrefix != 0
+	t.noTouch = flags&wire.GetNoTouch != 0
+	away := t.findAway()
+	switch {
+	case prefix && away == nil:
 		t.cutToPrefix()
+	case prefix:
+		for i := away.index[0]; i < len(t.statuses); i++ {
+			t.statuses[i] = byte(wire.Miss) // until it is known what is where
+		}
 	}
 	t.node.predicting.see(prefetch.Read, t.space, t.q.c.number, t.keys, 0)
 	near := t.findNear()
 	chunks := t.chunks()
 	o := engine.GetOptions{Deadline: deadline, Done: t.over, Bounce: flags&wire.GetBounce != 0,
-		NoTouch: flags&wire.GetNoTouch != 0 || len(chunks) > 1 || len(near) > 0}
+		NoTouch: t.noTouch || len(chunks) > 1 || len(near) > 0 || away != nil}
 	var running sync.WaitGroup
+	switch {
+	case away == nil:
+	case prefix:
+		running.Go(func() { t.loadBehind(away, o) })
+	default:
+		running.Go(func() { t.loadAway(away, o) })
+	}
 	alone := min(1, len(chunks)) // what this goroutine loads
 	if len(near) > 0 {
 		alone = 0
@@ -48,7 +63,7 @@ func (t *transfer) read(flags uint32, deadline time.Time) {
 	t.copyNear(near)
 	running.Wait()
 	t.setRest(wire.Miss)
-	if o.NoTouch && flags&wire.GetNoTouch == 0 {
+	if o.NoTouch && !t.noTouch {
 		t.touchHits()
 	}
 }

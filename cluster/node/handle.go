@@ -13,7 +13,9 @@ import (
 // in a goroutine of its own otherwise. An error ends the connection.
 func (c *conn) dispatch(h wire.Header, body []byte) error {
 	switch h.Type {
-	case wire.TypeMatch, wire.TypeLocate, wire.TypeTouch, wire.TypeRelease, wire.TypeCancel, wire.TypePing:
+	case wire.TypeMatch, wire.TypeLocate:
+		return c.find(h, body)
+	case wire.TypeTouch, wire.TypeRelease, wire.TypeCancel, wire.TypePing:
 		err := c.atOnce(h, body)
 		giveBody(body)
 		return err
@@ -166,16 +168,6 @@ func (c *conn) atOnce(h wire.Header, body []byte) error {
 	var m wire.Message
 	var err, malformed error
 	switch h.Type {
-	case wire.TypeMatch:
-		var ask wire.Match
-		if ask, malformed = wire.ParseMatch(body); malformed == nil {
-			m, err = c.match(&ask)
-		}
-	case wire.TypeLocate:
-		var ask wire.KeyList
-		if ask, malformed = wire.ParseKeyList(body); malformed == nil {
-			m, err = c.locate(&ask)
-		}
 	case wire.TypeTouch:
 		var ask wire.KeyList
 		if ask, malformed = wire.ParseKeyList(body); malformed == nil {

@@ -100,91 +100,123 @@ func (s *space) present(keys []engine.Key, o engine.MatchOptions) (here []bool, 
 	return here, leased, leases, err
 }
 
-func (c *conn) match(m *wire.Match) (wire.Message, error) {
-	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
+// look is a Match or Locate under way: what is here of its keys, and on other nodes.
+type look struct {
+	space  *space
+	keys   []engine.Key
+	here   []bool
+	lease  time.Duration
+	leased int
+	leases connLease
+	away   *away // nil: nobody else is to be asked
+}
+
+// look says which keys are here, and leases them.
+func (c *conn) look(number, group uint32, packed wire.Keys, lease time.Duration) (*look, error) {
+	s, keys, err := c.asked(number, group, packed)
 	if err != nil {
 		return nil, err
 	}
-	c.node.predicting.see(prefetch.Asked, s, c.number, keys, 0)
+	l := &look{space: s, keys: keys, lease: lease}
+	l.here, l.leased, l.leases.parts, err = s.present(keys, engine.MatchOptions{Lease: lease})
+	if err != nil {
+		return nil, err
+	}
+	if c.node.pool != nil {
+		s.hideSick(keys, l.here)
+		l.away = c.node.awayOf(s, keys, l.here, nil)
+	}
+	return l, nil
+}
+
+// lookFor begins a Match.
+func (c *conn) lookFor(m *wire.Match) (*look, error) {
 	lease := time.Duration(m.LeaseMS) * time.Millisecond
 	if lease > 0 && !c.mayLease() {
 		lease = 0
 	}
-	here, leased, leases, err := s.present(keys, engine.MatchOptions{Lease: lease})
-	if err != nil {
-		return nil, err
+	l, err := c.look(m.Namespace, m.Group, m.Keys, lease)
+	if err == nil {
+		c.node.predicting.see(prefetch.Asked, l.space, c.number, l.keys, 0)
 	}
-	answer := &wire.MatchAnswer{Keys: uint32(len(keys)), Leased: uint32(leased), Bitmap: make([]byte, (len(keys)+7)/8)}
-	answer.Lease = c.keepLease(leases, lease)
-	found := 0
-	for _, yes := range here {
+	return l, err
+}
+
+// matched answers a Match.
+func (c *conn) matched(m *wire.Match, l *look) wire.Message {
+	s, found := l.space, l.found()
+	answer := &wire.MatchAnswer{Keys: uint32(len(l.keys)), Leased: uint32(l.leased), Bitmap: make([]byte, (len(l.keys)+7)/8)}
+	answer.Lease = c.keepLease(l.leases, l.lease)
+	n := 0
+	for _, yes := range found {
 		if yes {
-			found++
+			n++
 		}
 	}
-	prefix := prefixOf(here)
-	if m.ComputeUS > 0 && !s.worth(keys[:prefix], s.computing(prefix, m.ComputeUS), c.node.memory) {
-		c.node.counters.declined.Add(uint64(found))
-		s.counters.declined.Add(uint64(found))
+	prefix := prefixOf(found)
+	if m.ComputeUS > 0 && !l.worth(prefix, s.computing(prefix, m.ComputeUS), c.node.memory) {
+		c.node.counters.declined.Add(uint64(n))
+		s.counters.declined.Add(uint64(n))
 		c.release(answer.Lease)
 		answer.Lease, answer.Leased = 0, 0
 		prefix = 0
-		clear(here)
+		clear(found)
 	}
-	for i, yes := range here {
+	for i, yes := range found {
 		if yes {
 			bit(answer.Bitmap, i)
 		}
 	}
 	answer.Prefix = uint32(prefix)
-	for i := len(here) - 1; i >= 0 && here[i] && answer.Trailing < m.Trailing; i-- {
+	for i := len(found) - 1; i >= 0 && found[i] && answer.Trailing < m.Trailing; i-- {
 		answer.Trailing++
 	}
-	c.node.counters.matched.Add(uint64(len(here)))
-	c.node.counters.matchedPresent.Add(uint64(found))
-	return answer, nil
+	c.node.counters.matched.Add(uint64(len(found)))
+	c.node.counters.matchedPresent.Add(uint64(n))
+	return answer
 }
 
-// locate says where blocks are: 1 is this node.
-func (c *conn) locate(m *wire.KeyList) (wire.Message, error) {
-	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
-	if err != nil {
-		return nil, err
-	}
-	here, _, _, err := s.present(keys, engine.MatchOptions{})
-	if err != nil {
-		return nil, err
-	}
-	b := le.AppendUint32(nil, uint32(len(here)))
-	for _, yes := range here {
-		if yes {
-			b = append(b, 1)
-		} else {
-			b = append(b, 0)
+// Where a key is, as Locate says.
+const (
+	locatedNowhere = iota
+	locatedHere
+	locatedAway
+)
+
+// located answers a Locate.
+func (l *look) located() wire.Message {
+	b := le.AppendUint32(nil, uint32(len(l.keys)))
+	for i, yes := range l.found() {
+		switch {
+		case l.here[i]:
+			b = append(b, locatedHere)
+		case yes:
+			b = append(b, locatedAway)
+		default:
+			b = append(b, locatedNowhere)
 		}
 	}
-	return wire.Raw(b), nil
+	return wire.Raw(b)
 }
 
 func (c *conn) touch(m *wire.KeyList) (wire.Message, error) {
-	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Touch(keys) })
+	n, err := c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Touch(keys) })
+	if err == nil && c.node.pool != nil && n < m.Keys.Len() {
+		n += c.touchAway(m)
+	}
+	return wire.Number(n), err
 }
 
-func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
-	return c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
-}
-
-// counting does something to keys on every store and answers how many there were.
-func (c *conn) counting(m *wire.KeyList, do func(p *part, keys []engine.Key) (int, error)) (wire.Message, error) {
+// counting does something to keys on every store and returns how many there were.
+func (c *conn) counting(m *wire.KeyList, do func(p *part, keys []engine.Key) (int, error)) (total int, err error) {
 	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	total := 0
 	err = s.each(keys, func(p *part, own []engine.Key, _ []int) error {
 		n, err := do(p, own)
 		total += n
 		return err
 	})
-	return wire.Number(total), err
+	return total, err
 }

@@ -15,6 +15,7 @@ type leaseBook struct {
 
 type connLease struct {
 	parts   []partLease
+	away    func() // ends what other nodes have leased; nil: nothing
 	expires time.Time
 }
 
@@ -47,8 +48,8 @@ func (c *conn) mayLease() bool {
 const leaseMax = time.Minute
 
 // keepLease gives a lease its number; 0 for none.
-func (c *conn) keepLease(parts []partLease, d time.Duration) uint64 {
-	if len(parts) == 0 {
+func (c *conn) keepLease(l connLease, d time.Duration) uint64 {
+	if len(l.parts) == 0 && l.away == nil {
 		return 0
 	}
 	c.mu.Lock()
@@ -58,7 +59,8 @@ func (c *conn) keepLease(parts []partLease, d time.Duration) uint64 {
 		b.byNumber = map[uint64]connLease{}
 	}
 	b.last++
-	b.byNumber[b.last] = connLease{parts, time.Now().Add(min(d, leaseMax))}
+	l.expires = time.Now().Add(min(d, leaseMax))
+	b.byNumber[b.last] = l
 	return b.last
 }
 
@@ -74,6 +76,9 @@ func (c *conn) release(number uint64) {
 func (l connLease) end() {
 	for _, p := range l.parts {
 		p.ns.Release(p.id)
+	}
+	if l.away != nil {
+		l.away()
 	}
 }
 

@@ -79,7 +79,5 @@ func (c *conn) dropNamespace(number uint32) (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.drop()
-	c.node.forget(s)
-	return nil, err
+	return nil, c.node.dropSpace(s)
 }

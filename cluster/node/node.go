@@ -15,7 +15,9 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/tiering/admit"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
@@ -39,6 +41,8 @@ type Node struct {
 	memory     *memory.Tier                 // nil: none
 	unpin      []func()                     // takes the tier's memory from the stores
 	predicting *predicting                  // nil: nobody predicts
+	pool       *pool.Pool                   // nil: the node is alone
+	frames     *frame.Pool                  // from which peers are sent blocks; nil without pool
 	ahead      *prefetcher                  // nil without memory
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
@@ -53,7 +57,8 @@ type Node struct {
 	serving   sync.WaitGroup
 }
 
-// New makes a node of open stores. It serves nobody until Serve.
+// New makes a node of open stores. It serves no client until Serve. Peers of a pool are
+// served from then on.
 func New(o Options) (*Node, error) {
 	o.setDefaults()
 	if err := o.Validate(); err != nil {
@@ -79,6 +84,10 @@ func New(o Options) (*Node, error) {
 	}
 	n.setSights(&o)
 	n.startMemory()
+	if err := n.startPool(&o); err != nil {
+		n.stopMemory()
+		return nil, err
+	}
 	return n, nil
 }
 
@@ -190,6 +199,7 @@ func (n *Node) Close(ctx context.Context) error {
 		<-c.ended
 	}
 	n.serving.Wait()
+	err = errors.Join(err, n.stopPool(ctx))
 	for _, s := range n.stores {
 		s.Watch(nil)
 	}

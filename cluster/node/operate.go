@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -25,8 +26,19 @@ func (n *Node) Disconnect(number uint64) bool {
 
 // DropNamespace drops a namespace, by name or by the beginning of its ID, on every
 // store that has it, in use or not. Clients that use it miss, and may put again.
-// engine.ErrNotFound if no store has it.
+// In a pool it goes on all nodes. engine.ErrNotFound if no store has it.
 func (n *Node) DropNamespace(nameOrID string) error {
+	if n.pool != nil {
+		all, err := n.findNamespaces(nameOrID)
+		if err != nil {
+			return err
+		}
+		s, err := n.open(all[0].Descriptor())
+		if err != nil {
+			return err
+		}
+		return n.dropSpace(s)
+	}
 	return n.eachNamespace(nameOrID, func(ns *engine.Namespace) error {
 		defer n.forget(n.spaceOf(ns))
 		return ns.Drop()
@@ -82,6 +94,9 @@ func (n *Node) findNamespaces(nameOrID string) (all []*engine.Namespace, err err
 	}
 	return all, nil
 }
+
+// Instance is 32 hex digits, new at each start.
+func (n *Node) Instance() string { return hex.EncodeToString(n.instance[:]) }
 
 // Alive returns when it has had the node's and its drives' locks: a node that hangs
 // in itself keeps its caller waiting. It waits for no drive and no client.

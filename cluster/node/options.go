@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/memory"
@@ -19,6 +20,12 @@ type Options struct {
 	// Memory is the tier above the stores; nil: none. It stays the caller's, who
 	// closes it after Close.
 	Memory *memory.Tier
+	// Pool is the node's part in a pool of nodes, not started yet; nil: the node is alone.
+	// From New on it is the node's, which closes it.
+	Pool *pool.Pool
+	// PeerFrameBytes bounds the memory through which blocks go from the stores to peers:
+	// what several peers read at once shares it. Larger blocks are not sent. Default 128 MiB.
+	PeerFrameBytes int64
 	// Prefetch is the predictor of what is read into Memory ahead: "none" (default; only
 	// what clients name), "window" or "model", see tiering/prefetch.
 	Prefetch string
@@ -111,6 +118,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.RegionsMax, 64)
 	setDefault(&o.RegionBytesMax, machineMemory())
 	setDefault(&o.LeasesMax, 4096)
+	setDefault(&o.PeerFrameBytes, 128<<20)
 	setDefault(&o.PutQueueBytes, 256<<20)
 	setDefault(&o.PutQueueTime, 2*time.Second)
 	o.Admission.setDefaults()
@@ -152,6 +160,7 @@ func (o Options) Validate() error {
 		{"regions", int64(o.RegionsMax), 1, 1 << 12},
 		{"region bytes", o.RegionBytesMax, 4096, 1 << 50},
 		{"leases", int64(o.LeasesMax), 0, 1 << 20},
+		{"peer frame bytes", o.PeerFrameBytes, engine.BlockBytesMin, 1 << 40},
 		{"put queue bytes", o.PutQueueBytes, engine.BlockBytesMin, 1 << 40},
 		{"put queue time (ns)", int64(o.PutQueueTime), int64(time.Millisecond), int64(time.Hour)},
 		{"patience (ns)", int64(o.Patience), int64(time.Millisecond), int64(time.Hour)},

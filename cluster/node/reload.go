@@ -7,7 +7,7 @@ import (
 )
 
 // Update takes other options for a node that serves: tokens and users, namespace
-// rules, bounds, patience and the put queues. Stores, Memory, Prefetch, Server, Logger,
+// rules, bounds, patience and the put queues. Stores, Memory, Pool, PeerFrameBytes, Prefetch, Server, Logger,
 // KeepRegionsUnpinned and InOrder stay as they are. Bounds and tokens hold for connections and
 // namespaces opened from now on, everything else at once.
 //
@@ -22,6 +22,7 @@ func (n *Node) Update(o Options) error {
 	defer n.opening.Unlock()
 	before := n.options.Load()
 	o.Stores, o.Memory, o.Prefetch, o.Server, o.Logger = before.Stores, before.Memory, before.Prefetch, before.Server, before.Logger
+	o.Pool, o.PeerFrameBytes = before.Pool, before.PeerFrameBytes
 	o.KeepRegionsUnpinned, o.InOrder = before.KeepRegionsUnpinned, before.InOrder
 	n.options.Store(&o)
 	for _, d := range n.drives {

@@ -33,6 +33,7 @@ type space struct {
 // part is a space on one store.
 type part struct {
 	ns     *engine.Namespace
+	store  *engine.Store
 	drive  *drive
 	flow   *flow
 	writes *admit.Share // of the drive's budget
@@ -47,6 +48,8 @@ type spaceCounters struct {
 	refused                                            [admit.QueueFull + 1]atomic.Uint64 // of dropped, by reason
 	declined                                           atomic.Uint64                      // found, and answered as absent because computing is quicker
 	memoryHits                                         atomic.Uint64                      // of hits, from memory
+	remoteHits                                         atomic.Uint64                      // of hits, from other nodes
+	remoteStored                                       atomic.Uint64                      // of stored, by other nodes and not here
 	prefixHits                                         atomic.Uint64                      // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }
@@ -94,6 +97,11 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	if !sameSecret(rule.Token, token) {
 		return nil, fmt.Errorf("%w: namespace %q wants another token", errDenied, d.Name)
 	}
+	return n.open(d)
+}
+
+// open is openSpace for those who have shown that they may.
+func (n *Node) open(d engine.Descriptor) (*space, error) {
 	id, err := d.ID()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", engine.ErrConfig, err)
@@ -110,15 +118,20 @@ func (n *Node) openSpace(d engine.Descriptor, token string) (*space, error) {
 	if opened >= spacesMax {
 		return nil, limit(fmt.Sprintf("%d namespaces have been opened since the daemon's start, which is the limit", opened), "drop those that are of no use any more, and start the daemon anew")
 	}
-	rule = n.options.Load().Namespaces[d.Name] // as Update has left it
+	rule := n.options.Load().Namespaces[d.Name]
 	s = &space{id: id, name: d.Name, descriptor: d, blockBytes: d.BlockBytes, tokensPerBlock: d.TokensPerBlock, number: opened + 1}
 	for i, store := range n.stores {
 		ns, err := store.Namespace(d)
 		if err != nil {
 			return nil, err
 		}
-		s.parts = append(s.parts, part{ns: ns, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
+		s.parts = append(s.parts, part{ns: ns, store: store, drive: n.drives[i], flow: &flow{weight: float64(max(rule.Share, 1))},
 			seed: n.seeds[i], size: n.sizes[i]})
+	}
+	if n.pool != nil { // its IDs are the same on all stores, as on all nodes
+		if err := s.raise(max(s.incarnation(), n.pool.Floor(id))); err != nil {
+			return nil, err
+		}
 	}
 	s.compute.Store(n.options.Load().computeOf(&d))
 	if err := s.setQuota(rule.QuotaBytes); err != nil {

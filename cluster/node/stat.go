@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
 	"github.com/spillway-kv/spillway/tiering/memory"
@@ -30,6 +31,7 @@ type Stat struct {
 	Recent         RecentStat    `json:"recent"`             // the last minute
 	Memory         *memory.Stat  `json:"memory,omitempty"`   // the memory tier, if there is one
 	Prefetch       *PrefetchStat `json:"prefetch,omitempty"` // into it
+	Pool           *pool.Stat    `json:"pool,omitempty"`     // the node's part in a pool, if it is in one
 	Spaces         []SpaceStat   `json:"namespaces"`         // opened since the start
 	Drives         []DriveStat   `json:"drives"`             // the queue of each store
 	Stores         []engine.Stat `json:"stores"`             // in the order of the configuration
@@ -62,10 +64,12 @@ type SpaceStat struct {
 	Hits           uint64 `json:"hits"`                   // blocks of Gets that were read
 	PrefixHits     uint64 `json:"prefix_hits"`            // hits with everything before them in the request hit
 	MemoryHits     uint64 `json:"memory_hits"`            // hits that came from memory
+	RemoteHits     uint64 `json:"remote_hits"`            // hits that came from other nodes of the pool
 	Misses         uint64 `json:"misses"`                 // blocks of Gets that were not here
 	Late           uint64 `json:"late"`                   // blocks of Gets past their deadline
 	Busy           uint64 `json:"busy"`                   // blocks of Gets refused at a bound
 	Stored         uint64 `json:"stored"`                 // blocks of Puts
+	RemoteStored   uint64 `json:"remote_stored"`          // of those, stored by other nodes of the pool and not here
 	Present        uint64 `json:"present"`                // blocks of Puts that were here
 	Dropped        uint64 `json:"dropped"`                // blocks of Puts refused or failed
 	NotFull        uint64 `json:"dropped_partial"`        // of those, partial blocks
@@ -74,7 +78,7 @@ type SpaceStat struct {
 	QueueFull      uint64 `json:"dropped_queue"`          // of those, beyond the bounds of the queue
 	LatePuts       uint64 `json:"late_puts"`              // blocks of Puts past their deadline
 	ReadBytes      uint64 `json:"read_bytes"`             // of hits
-	WrittenBytes   uint64 `json:"written_bytes"`          // of stored blocks
+	WrittenBytes   uint64 `json:"written_bytes"`          // of blocks stored here
 }
 
 // DriveStat is a store's queue.
@@ -125,6 +129,10 @@ func (n *Node) Stat() Stat {
 		tier, ahead := n.memory.Stat(), n.ahead.stat()
 		st.Memory, st.Prefetch = &tier, &ahead
 	}
+	if n.pool != nil {
+		part := n.pool.Stat()
+		st.Pool = &part
+	}
 	for _, s := range n.openSpaces() {
 		st.Spaces = append(st.Spaces, s.stat())
 	}
@@ -156,8 +164,9 @@ func (s *space) stat() SpaceStat {
 	st.ComputeFrom, st.ComputeTokenNS = known.from, known.prefix(4096).Nanoseconds()/4096
 	k := &s.counters
 	st.Declined = k.declined.Load()
-	st.MemoryHits = k.memoryHits.Load()
+	st.MemoryHits, st.RemoteHits = k.memoryHits.Load(), k.remoteHits.Load()
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
+	st.RemoteStored = k.remoteStored.Load()
 	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
 	for why, n := range map[admit.Reason]*uint64{admit.Partial: &st.NotFull, admit.FirstSight: &st.FirstSight, admit.OverBudget: &st.OverBudget, admit.QueueFull: &st.QueueFull} {
 		*n = k.refused[why].Load()

@@ -7,18 +7,6 @@ import (
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
-// worth reports whether loading the blocks of a prefix is quicker than computing them,
-// which takes compute: at the rates measured lately and behind what goes before them. If the
-// longest prefix is not, no shorter one is: a block costs the same to load wherever
-// it lies, and no more to compute the nearer it lies to the beginning.
-func (s *space) worth(prefix []engine.Key, compute time.Duration, tier *memory.Tier) bool {
-	far := s.far(prefix, tier)
-	if len(far) == 0 { // all of it is in memory
-		return true
-	}
-	return s.judge.Worth(time.Now(), len(prefix), s.loadTime(far), compute)
-}
-
 // far are the keys whose blocks are not in the memory tier, which may be nil.
 func (s *space) far(keys []engine.Key, tier *memory.Tier) []engine.Key {
 	if tier == nil {

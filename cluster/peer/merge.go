@@ -22,10 +22,8 @@ const (
 type Merge struct {
 	// Wants asks the other to answer with what the sender's Clock and Digest lack.
 	Wants bool
-	// Joining says that the sender has not merged with everybody it can reach yet.
-	Joining bool
-	Clock   Clock
-	// Digest is FloorsDigest of all floors that the sender has.
+	Clock Clock
+	// Digest is of all floors that the sender has: docs/format/peer.md.
 	Digest uint64
 	Floors []Floor // all of them, or none
 	Groups []Group
@@ -75,8 +73,7 @@ const (
 	lostBytes    = 32 + 8
 	erasureBytes = 8 + 32 + 4 + 16
 
-	flagWants   = 1 << 0
-	flagJoining = 1 << 1
+	flagWants = 1 << 0
 )
 
 // AppendMerge encodes m.
@@ -84,9 +81,6 @@ func AppendMerge(b []byte, m *Merge) []byte {
 	var flags uint32
 	if m.Wants {
 		flags |= flagWants
-	}
-	if m.Joining {
-		flags |= flagJoining
 	}
 	b = AppendClock(le.AppendUint32(b, flags), m.Clock)
 	b = le.AppendUint64(b, m.Digest)
@@ -120,10 +114,10 @@ func (g *Group) append(b []byte) []byte {
 func ParseMerge(body []byte) (m Merge, err error) {
 	r := reader{b: body}
 	flags := r.u32("flags")
-	if flags&^(flagWants|flagJoining) != 0 {
+	if flags&^flagWants != 0 {
 		r.fail("unknown flags %#x", flags)
 	}
-	m.Wants, m.Joining = flags&flagWants != 0, flags&flagJoining != 0
+	m.Wants = flags&flagWants != 0
 	m.Clock = r.clock()
 	m.Digest = r.u64("digest")
 	m.Floors = r.floors()
@@ -131,6 +125,9 @@ func ParseMerge(body []byte) (m Merge, err error) {
 	erasures := 0
 	for range n {
 		g := r.group()
+		if len(m.Groups) > 0 && bytes.Compare(m.Groups[len(m.Groups)-1].Origin[:], g.Origin[:]) >= 0 {
+			r.fail("origins out of order")
+		}
 		if erasures += len(g.Erasures); erasures > ErasuresMax {
 			r.fail("more than %d erasures", ErasuresMax)
 		}

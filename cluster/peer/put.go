@@ -11,8 +11,8 @@ const (
 	PutDropIfBusy = 1 << 1 // dropped rather than waiting for a free slot
 	PutPartial    = 1 << 2 // the last block is not full: the prompt ends within it
 	PutSpanOn     = 1 << 3 // the block behind the last one is of its stretch
-	PutMoved      = 1 << 4 // a copy that the pool makes of its own accord
-	putFlagsAll   = PutDurable | PutDropIfBusy | PutPartial | PutSpanOn | PutMoved
+	PutAdmitted   = 1 << 4 // admission has judged the blocks before, but for the write budget
+	putFlagsAll   = PutDurable | PutDropIfBusy | PutPartial | PutSpanOn | PutAdmitted
 )
 
 // PutBlocksMax bounds the blocks of one Put.
@@ -104,9 +104,10 @@ type PutStatus uint8
 const (
 	PutStored  PutStatus = 1 + iota // it is in the peer's stores, and durably if so asked
 	PutPresent                      // another put of it was published there before
-	PutDropped                      // refused, or it failed
+	PutDropped                      // refused, if there is a reason, or else it failed
 	PutLate                         // not done in time; it may be stored all the same
 	PutWrong                        // the bytes that arrived are not those that the checksum is of
+	PutErased                       // it, or its namespace, has been erased since it was put
 	putStatusEnd
 )
 

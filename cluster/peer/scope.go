@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/spillway-kv/spillway/cluster/member"
 )
@@ -71,4 +72,23 @@ func (r *reader) clock() Clock {
 		}
 	}
 	return c
+}
+
+// Of is how far the clock stands for an origin.
+func (c Clock) Of(origin member.ID) uint64 {
+	i, found := slices.BinarySearchFunc(c, origin, func(m Mark, id member.ID) int { return bytes.Compare(m.Origin[:], id[:]) })
+	if !found {
+		return 0
+	}
+	return c[i].Seq
+}
+
+// Covers reports whether c stands as far as d everywhere.
+func (c Clock) Covers(d Clock) bool {
+	for i := range d {
+		if c.Of(d[i].Origin) < d[i].Seq {
+			return false
+		}
+	}
+	return true
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"github.com/spillway-kv/spillway/cluster/member"
 )
 
 // counters of a Pool, since it was made.
@@ -27,7 +29,7 @@ func (p *Pool) Stat() Stat {
 	c := &p.counts
 	st := Stat{Pool: p.o.PoolID, Node: p.o.Node.String(), Name: p.o.Name, Transport: p.o.Transport.Name(), Copies: p.o.Copies, Placement: "run",
 		Hints: p.hints.len(), Lent: p.lent.len(), Matches: c.matches.Load(), Asked: c.asked.Load(), Found: c.found.Load(),
-		Puts: p.puts.stat()}
+		Puts: p.puts.stat(), Erase: p.erase.stat(), Moves: p.move.moveStat()}
 	if p.o.LocalPlacement {
 		st.Placement = "local"
 	}
@@ -74,4 +76,14 @@ func (r *remote) stat() PeerStat {
 		st.Cause = r.cause.Error()
 	}
 	return st
+}
+
+// Self is this node, as the others hear of it.
+func (p *Pool) Self() member.Member {
+	for _, m := range p.o.Members.Members() {
+		if m.Self {
+			return m
+		}
+	}
+	return member.Member{ID: p.o.Node, Name: p.o.Name, Self: true}
 }

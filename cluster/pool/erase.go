@@ -2,7 +2,11 @@ package pool
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 
+	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
@@ -11,12 +15,34 @@ import (
 // that the call is about: before a block is read to be moved, when a client's put begins.
 // A copy of a block goes with the scope from before it was read, however often it is sent.
 func (p *Pool) scope(of Of) *peer.Scope {
-	return &peer.Scope{Namespace: of.Namespace, Incarnation: of.Incarnation}
+	s := &peer.Scope{Namespace: of.Namespace, Incarnation: of.Incarnation}
+	e := p.erase
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if known := e.known.spaces[of.Namespace]; known != nil {
+		s.Clock = known.clock
+	}
+	return s
 }
 
 // admit finds the namespace that a peer's call is about, if this node knows of every
 // erasure in it that the peer knows of; otherwise the error says who is behind.
 func (p *Pool) admit(_ transport.Hello, s *peer.Scope) (Space, error) {
+	e := p.erase
+	if !e.open.Load() {
+		return nil, &transport.RemoteError{Code: transport.CodeJoining, Text: "this node has not merged with all others yet"}
+	}
+	e.mu.RLock()
+	floor, covers := e.known.floorOf(s.Namespace), e.known.covers(s.Clock)
+	e.mu.RUnlock()
+	switch {
+	case s.Incarnation < floor:
+		e.counts.floors.Add(1)
+		return nil, &transport.RemoteError{Code: transport.CodeFloor, Text: fmt.Sprintf("the namespace has incarnation %d here", floor)}
+	case s.Incarnation > floor || !covers:
+		e.counts.behind.Add(1)
+		return nil, &transport.RemoteError{Code: transport.CodeBehind, Text: "this node does not know of all erasures that the caller knows of"}
+	}
 	space := p.local.Space(s.Namespace)
 	if space == nil {
 		return nil, &transport.RemoteError{Code: transport.CodeUnknown, Text: "no such namespace here"}
@@ -24,39 +50,105 @@ func (p *Pool) admit(_ transport.Hello, s *peer.Scope) (Space, error) {
 	return space, nil
 }
 
-// arrive is asked before copies of blocks that were read or put elsewhere are written
-// here: s is what was known when they were read (scope). fresh[i] says that nothing has
-// been erased since that could be block i. Those that are fresh count as arriving until
-// leave is called, exactly once, after their write has ended: erasing them waits.
-func (p *Pool) arrive(s *peer.Scope, ids []ID) (fresh []bool, leave func()) {
-	fresh = make([]bool, len(ids))
-	for i := range fresh {
-		fresh[i] = true
-	}
-	return fresh, func() {}
-}
-
 // merge makes both ends of a new link know the same of what was erased. Until it has
 // succeeded the link is used for nothing else.
-func (p *Pool) merge(ctx context.Context, link transport.Link) error { return nil }
+func (p *Pool) merge(ctx context.Context, link transport.Link) error {
+	return p.erase.settle(ctx, link)
+}
 
 // catchUp is called when a peer has refused a call about blocks. It reports whether the
 // call, with the very same scope, is worth a second try since the peer knows more now.
-func (p *Pool) catchUp(ctx context.Context, link transport.Link, of Of, cause error) bool { return false }
+func (p *Pool) catchUp(ctx context.Context, link transport.Link, of Of, cause error) bool {
+	code, told := codeOf(cause)
+	if !told || code != transport.CodeBehind && code != transport.CodeFloor {
+		return false
+	}
+	p.erase.counts.caughtUp.Add(1)
+	if err := p.erase.settle(ctx, link); err != nil {
+		p.log.Debug("a peer that is behind could not be told what was erased", "peer", link.Peer().Node, "cause", err)
+		return false
+	}
+	return code == transport.CodeBehind && p.erase.floor(of.Namespace) == of.Incarnation
+}
+
+// eraseMax bounds the blocks that are erased at once.
+const eraseMax = 4096
 
 // Delete erases blocks in the whole pool: here first, durably, then on every other member
 // that can be reached. incarnation is what the IDs were derived from. missing is how many
 // members have not confirmed it when Delete returns, which it does within
-// Options.EraseTime: they learn of it before they answer anybody who knows of it.
+// EraseOptions.Time: they learn of it before they answer anybody who knows of it. After an
+// error nobody knows which of the blocks are erased, and where.
 func (p *Pool) Delete(ctx context.Context, space Space, incarnation uint32, ids []ID) (missing int, err error) {
-	return 0, space.Delete(ids)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Erase.Time)
+	defer cancel()
+	for len(ids) > 0 {
+		n := min(len(ids), eraseMax)
+		if err := p.erase.eraseHere(ctx, space, incarnation, ids[:n]); err != nil {
+			return 0, err
+		}
+		ids = ids[n:]
+	}
+	return p.erase.spread(ctx), nil
 }
 
 // Drop erases a namespace in the whole pool, as Delete does blocks.
 func (p *Pool) Drop(ctx context.Context, space Space) (missing int, err error) {
-	return 0, space.Raise(space.Incarnation() + 1)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Erase.Time)
+	defer cancel()
+	if err := p.erase.dropHere(ctx, space); err != nil {
+		return 0, err
+	}
+	return p.erase.spread(ctx), nil
 }
 
 // Floor is the lowest incarnation of a namespace that is not erased: whoever opens it
 // raises it to that.
-func (p *Pool) Floor(namespace [32]byte) uint32 { return 1 }
+func (p *Pool) Floor(namespace [32]byte) uint32 { return p.erase.floor(namespace) }
+
+// spread tells every other member what this node has erased, and returns how many have
+// not confirmed it.
+func (e *eraser) spread(ctx context.Context) (missing int) {
+	e.mu.RLock()
+	ours := peer.Clock{{Origin: e.self, Seq: e.known.clockOf(e.self)}}
+	e.mu.RUnlock()
+	var told sync.WaitGroup
+	var without atomic.Int64
+	for _, r := range e.p.peers.all() {
+		if r.described().State == member.Leaving {
+			continue
+		}
+		told.Go(func() {
+			if err := e.tellRemote(ctx, r, ours); err != nil {
+				without.Add(1)
+				e.p.log.Debug("a member has not confirmed what was erased", "peer", r.id, "cause", err)
+			}
+		})
+	}
+	told.Wait()
+	e.counts.missing.Add(uint64(without.Load()))
+	return int(without.Load())
+}
+
+// tellRemote tells one member, if there is a link to it. One that is in doubt gets little
+// time.
+func (e *eraser) tellRemote(ctx context.Context, r *remote, ours peer.Clock) error {
+	link, doubtful := r.linked()
+	if link == nil {
+		return errDown
+	}
+	if doubtful {
+		short, cancel := context.WithTimeout(ctx, e.p.o.Erase.Time/8)
+		defer cancel()
+		ctx = short
+	}
+	return e.tell(ctx, link, ours)
+}
+
+// linked is the link to a member, nil if there is none, and whether the member is known
+// not to answer at the moment.
+func (r *remote) linked() (link transport.Link, doubtful bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.link, r.member.Suspect || r.breaker.open
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/fault"
 )
 
 // flight is one call for some blocks of a loading: straight into their destinations, or
@@ -24,20 +23,23 @@ type flight struct {
 	free   chan struct{} // room for one: a block was released
 
 	mu     sync.Mutex
-	memory []memoryState // of each block
+	states []blockState // of each block
 }
 
-// memoryState is who may use the memory of a block.
-type memoryState struct {
-	released bool // the transport is done with it, after Late
-	tell     bool // tell the loading's caller then
-	over     bool // the flight's owner wants nothing of it any more: a frame goes back
+// blockState is what is known of a block beside its status, and who may use its memory.
+type blockState struct {
+	answered bool  // by the transport, before the end of the call
+	proven   bool  // it has come, and is what its store has for this ID
+	err      error // why it is not
+	released bool  // the transport is done with its memory, after Late
+	tell     bool  // tell the loading's caller then
+	over     bool  // the flight's owner wants nothing of it any more: a frame goes back
 }
 
 // fly starts a flight; framed ones have their bytes of pool.frames already.
 func (l *loading) fly(r *remote, items []int, framed bool) *flight {
 	f := &flight{l: l, remote: r, items: items, framed: framed, blocks: make([]transport.Block, len(items)),
-		memory: make([]memoryState, len(items)), done: make(chan struct{}), free: make(chan struct{}, 1)}
+		states: make([]blockState, len(items)), done: make(chan struct{}), free: make(chan struct{}, 1)}
 	for j, i := range items {
 		if framed {
 			f.blocks[j].Dst = [][]byte{make([]byte, l.of.BlockBytes)}
@@ -71,6 +73,7 @@ func (f *flight) run(ctx context.Context) {
 	}
 	rest := peer.AppendGet(nil, flags, ids)
 	began := time.Now()
+	r.times.begin()
 	err = r.scoped(ctx, link, f.l.of, func(scope []byte) error {
 		for j := range f.blocks {
 			if f.busy(j) { // from the first try, which was given up
@@ -78,7 +81,7 @@ func (f *flight) run(ctx context.Context) {
 			}
 			f.blocks[j].Status = transport.Unanswered
 		}
-		_, err := link.Fetch(ctx, peer.KindGet, append(scope, rest...), &transport.Fetching{Blocks: f.blocks, Released: f.released})
+		_, err := link.Fetch(ctx, peer.KindGet, append(scope, rest...), &transport.Fetching{Blocks: f.blocks, Arrived: f.arrived, Released: f.released})
 		return err
 	})
 	f.account(ctx, err, time.Since(began))
@@ -87,10 +90,11 @@ func (f *flight) run(ctx context.Context) {
 // account counts a flight and judges the peer by it.
 func (f *flight) account(ctx context.Context, err error, took time.Duration) {
 	r := f.remote
-	var n [transport.Lost + 1]int
+	var n [transport.Faulted + 1]int
 	for j := range f.blocks {
-		n[min(f.blocks[j].Status, transport.Lost)]++
+		n[f.blocks[j].Status]++
 	}
+	r.times.end(int64(n[transport.Done]) * int64(f.l.of.BlockBytes))
 	r.counts.misses.Add(uint64(n[transport.Miss]))
 	r.counts.late.Add(uint64(n[transport.Late]))
 	r.counts.refused.Add(uint64(n[transport.Refused]))
@@ -112,7 +116,7 @@ func (f *flight) account(ctx context.Context, err error, took time.Duration) {
 // released is the transport's word that it is done with the memory of a late block.
 func (f *flight) released(j int) {
 	f.mu.Lock()
-	m := &f.memory[j]
+	m := &f.states[j]
 	m.released = true
 	tell, over := m.tell, m.over
 	f.mu.Unlock()
@@ -141,7 +145,7 @@ func (f *flight) busy(j int) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.memory[j].released
+	return !f.states[j].released
 }
 
 // await waits until nothing writes to block j's memory any more, and reports whether that
@@ -161,10 +165,10 @@ func (f *flight) await(j int) bool {
 func (f *flight) let(j int) {
 	busy := f.busy(j)
 	f.mu.Lock()
-	if busy && f.memory[j].released {
+	if busy && f.states[j].released {
 		busy = false
 	}
-	f.memory[j].over = busy
+	f.states[j].over = busy
 	f.mu.Unlock()
 	if !busy {
 		f.giveFrame()
@@ -180,29 +184,68 @@ func (f *flight) late(j int) {
 	}
 	f.l.items[i].Status = engine.Late
 	f.mu.Lock()
-	now := f.memory[j].released
-	f.memory[j].tell = !now
+	now := f.states[j].released
+	f.states[j].tell = !now
 	f.mu.Unlock()
 	if now && f.l.o.Released != nil {
 		f.l.o.Released(i)
 	}
 }
 
-// proven reports whether block j has arrived whole; err says why not.
+// arrived is the transport's word that block j is answered, while others may still be on
+// their way: it is proven at once.
+func (f *flight) arrived(j int) {
+	b, c := &f.blocks[j], &f.remote.counts
+	var err error
+	proven := false
+	switch b.Status {
+	case transport.Faulted:
+		err = ErrMemory
+	case transport.Done:
+		var sum uint64
+		err = guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) })
+		switch proven = err == nil && sum == b.Checksum; {
+		case proven:
+			c.hits.Add(1)
+			c.readBytes.Add(uint64(f.l.of.BlockBytes))
+		case err == nil:
+			c.wrong.Add(1)
+			err = errWrong
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := &f.states[j]
+	s.answered, s.proven, s.err = true, proven, err
+}
+
+// proven reports whether block j has arrived whole; err says why not. Only after done.
 func (f *flight) proven(j int) (bool, error) {
-	b := &f.blocks[j]
-	if b.Status != transport.Done {
-		return false, nil
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.states[j].proven, f.states[j].err
+}
+
+// complete reports whether all blocks have come. Only after done.
+func (f *flight) complete() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for j := range f.states {
+		if !f.states[j].proven {
+			return false
+		}
 	}
-	var sum uint64
-	if err := fault.Guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) }); err != nil {
-		return false, err
+	return true
+}
+
+// outstanding are the blocks that are not answered yet.
+func (f *flight) outstanding() (some []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for j := range f.states {
+		if !f.states[j].answered {
+			some = append(some, j)
+		}
 	}
-	if sum != b.Checksum {
-		f.remote.counts.wrong.Add(1)
-		return false, errWrong
-	}
-	f.remote.counts.hits.Add(1)
-	f.remote.counts.readBytes.Add(uint64(f.l.of.BlockBytes))
-	return true, nil
+	return some
 }

@@ -89,11 +89,12 @@ type loading struct {
 // run gives every item a status.
 func (l *loading) run() {
 	var known, unknown []int
+	now := l.pool.peers.reachable()
 	for i := range l.items {
 		it := &l.items[i]
 		it.Status, it.Err = engine.Unanswered, nil
 		if !it.At.Known() {
-			it.At = l.pool.hinted(&it.ID)
+			it.At = now.hinted(l.pool.hints, &it.ID)
 		}
 		if it.At.Known() {
 			known = append(known, i)
@@ -160,13 +161,14 @@ func (l *loading) match(some []int) (found []int) {
 // all, once.
 func (l *loading) elsewhere(some []int) (found []int) {
 	var unknown []int
+	now := l.pool.peers.reachable()
 	for _, i := range some {
 		at := &l.items[i].At
 		for _, number := range l.tried[i] {
 			at.remove(number)
 		}
 		switch {
-		case slices.ContainsFunc(at[:], func(n uint16) bool { return l.pool.peers.numberedAs(n) != nil }):
+		case slices.ContainsFunc(at[:], func(n uint16) bool { return now[n] != nil }):
 			found = append(found, i)
 		case !l.matched[i]:
 			unknown = append(unknown, i)
@@ -180,8 +182,7 @@ func (l *loading) elsewhere(some []int) (found []int) {
 
 // fail is called for an item that a node did not have or give, and whose memory is not
 // in use any more.
-func (l *loading) fail(i int, number uint16) {
-	l.tried[i].add(number)
+func (l *loading) fail(i int) {
 	l.mu.Lock()
 	l.failed = append(l.failed, i)
 	l.mu.Unlock()
@@ -195,90 +196,4 @@ func (l *loading) takeFailed() []int {
 	l.failed = nil
 	slices.Sort(failed)
 	return failed
-}
-
-// chunkBytes is what one call asks for, unless a block is larger.
-const chunkBytes = 4 << 20
-
-// chunk is what goes to one node in one call. second, if not nil, has all of it too.
-type chunk struct {
-	first, second *remote
-	items         []int
-}
-
-// load loads blocks from where they are. Every item has a status then, or has failed.
-func (l *loading) load(some []int) {
-	if len(some) == 0 {
-		return
-	}
-	byNode := map[*remote][]chunk{}
-	for _, c := range l.chunks(some) {
-		byNode[c.first] = append(byNode[c.first], c)
-	}
-	var nodes sync.WaitGroup
-	for r, chunks := range byNode {
-		nodes.Go(func() { l.loadFrom(r, chunks) })
-	}
-	nodes.Wait()
-}
-
-// loadFrom asks one node for chunks, root first, as many at once as its bound allows.
-func (l *loading) loadFrom(r *remote, chunks []chunk) {
-	var running sync.WaitGroup
-	for i := range chunks {
-		c := &chunks[i]
-		bytes := int64(len(c.items)) * int64(l.of.BlockBytes)
-		share := min(bytes, l.pool.o.InFlightBytes)
-		if r.room.Acquire(l.ctx, share) != nil {
-			for _, i := range c.items {
-				l.end(i)
-			}
-			continue
-		}
-		r.inFlight.Add(bytes)
-		running.Go(func() {
-			l.fetch(c)
-			r.inFlight.Add(-bytes)
-			r.room.Release(share)
-		})
-	}
-	running.Wait()
-}
-
-// chunks cuts blocks by the nodes that have them, keeping their order. Of two copies the
-// one at the node with less to do is asked for. What nobody has that can be asked now fails.
-func (l *loading) chunks(some []int) []chunk {
-	type pair struct{ first, second *remote }
-	load := map[*remote]int64{}
-	open := map[pair]int{} // to the chunk that is being filled
-	var all []chunk
-	most := max(1, chunkBytes/l.of.BlockBytes)
-	for _, i := range some {
-		var by pair
-		for _, number := range l.items[i].At {
-			switch r := l.pool.peers.numberedAs(number); {
-			case r == nil:
-			case by.first == nil:
-				by.first = r
-			default:
-				by.second = r
-			}
-		}
-		if by.first == nil {
-			l.fail(i, 0)
-			continue
-		}
-		if by.second != nil && by.second.inFlight.Load()+load[by.second] < by.first.inFlight.Load()+load[by.first] {
-			by.first, by.second = by.second, by.first
-		}
-		load[by.first] += int64(l.of.BlockBytes)
-		at, ok := open[by]
-		if !ok || len(all[at].items) == most {
-			at = len(all)
-			open[by] = at
-			all = append(all, chunk{first: by.first, second: by.second})
-		}
-		all[at].items = append(all[at].items, i)
-	}
-	return all
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,6 +14,17 @@ import (
 // errWrong: bytes are not those that their store has for this ID.
 var errWrong = errors.New("a block from a peer fails its checksum")
 
+// ErrMemory: a destination is memory of a client that has taken it away.
+var ErrMemory = errors.New("the memory of a destination is gone")
+
+// guard runs touch, which may meet memory that is gone: then its error is ErrMemory.
+func guard(touch func()) error {
+	if err := fault.Guard(touch); err != nil {
+		return fmt.Errorf("%w: %w", ErrMemory, err)
+	}
+	return nil
+}
+
 // fetch loads a chunk and answers its items, or fails them.
 func (l *loading) fetch(c *chunk) {
 	bytes := int64(len(c.items)) * int64(l.of.BlockBytes)
@@ -22,13 +34,13 @@ func (l *loading) fetch(c *chunk) {
 	}
 	main := l.fly(c.first, c.items, l.o.Bounce)
 	defer main.cancel()
-	spare := l.hedge(c, main, bytes)
+	spare, blocks := l.hedge(c, main, bytes)
 	if spare != nil {
 		defer spare.cancel()
 		select {
 		case <-main.done:
 		case <-spare.done:
-			if spare.complete() {
+			if spare.complete() { // and that is all that the first still owes
 				main.cancel()
 			}
 		}
@@ -40,7 +52,11 @@ func (l *loading) fetch(c *chunk) {
 	}
 	<-main.done
 	for j := range c.items {
-		if l.settle(c, main, spare, j) {
+		if len(blocks) == 0 || blocks[0] != j {
+			l.settle(main, j, nil, 0)
+			continue
+		}
+		if blocks = blocks[1:]; l.settle(main, j, spare, len(spare.items)-len(blocks)-1) {
 			c.second.counts.hedgesWon.Add(1)
 		}
 	}
@@ -65,27 +81,34 @@ func (l *loading) takeFrames(c *chunk, bytes int64) bool {
 }
 
 // hedge waits for the end of a flight, and when that takes longer than it mostly does,
-// asks the second node for the same blocks, into private frames. nil: it did not.
-func (l *loading) hedge(c *chunk, main *flight, bytes int64) *flight {
+// asks the second node for the blocks that are outstanding, into private frames. It returns
+// which those are; spare is nil where it did not.
+func (l *loading) hedge(c *chunk, main *flight, bytes int64) (spare *flight, blocks []int) {
 	if c.second == nil {
-		return nil
+		return nil, nil
 	}
 	timer := time.NewTimer(c.first.usual(bytes))
 	defer timer.Stop()
 	select {
 	case <-main.done:
-		return nil
+		return nil, nil
 	case <-timer.C:
 	}
-	if l.ctx.Err() != nil || !c.second.usable() || bytes > l.pool.o.FrameBytes || !l.pool.frames.TryAcquire(bytes) {
-		return nil
+	blocks = main.outstanding()
+	bytes = int64(len(blocks)) * int64(l.of.BlockBytes)
+	if len(blocks) == 0 || l.ctx.Err() != nil || !c.second.usable() || !l.pool.frames.TryAcquire(bytes) {
+		return nil, nil
 	}
 	if !l.pool.hedges.spend(bytes) {
 		l.pool.frames.Release(bytes)
-		return nil
+		return nil, nil
 	}
-	c.first.counts.hedged.Add(uint64(len(c.items)))
-	return l.fly(c.second, c.items, true)
+	items := make([]int, len(blocks))
+	for k, j := range blocks {
+		items[k] = c.items[j]
+	}
+	c.first.counts.hedged.Add(uint64(len(items)))
+	return l.fly(c.second, items, true), blocks
 }
 
 // usual is what a peer mostly needs for a fetch of so many bytes.
@@ -96,26 +119,18 @@ func (r *remote) usual(bytes int64) time.Duration {
 	return r.pool.o.GetTime / 10
 }
 
-// complete reports whether every block has come.
-func (f *flight) complete() bool {
-	for j := range f.blocks {
-		if f.blocks[j].Status != transport.Done {
-			return false
-		}
-	}
-	return true
-}
-
-// settle answers one item, or fails it, when both flights (spare may be nil) have ended.
-// Its bytes are all of one of them. It reports whether they are the spare's.
-func (l *loading) settle(c *chunk, main, spare *flight, j int) (won bool) {
+// settle answers block j of a flight, or fails it, when the flight and the spare one, which
+// may be nil and has it as block k, have ended. Its bytes are all of one of them. It reports
+// whether they are the spare's.
+func (l *loading) settle(main *flight, j int, spare *flight, k int) (won bool) {
 	defer main.let(j)
 	if spare != nil {
-		defer spare.let(j)
+		defer spare.let(k)
 	}
-	it := &l.items[c.items[j]]
+	i := main.items[j]
+	it := &l.items[i]
 	good, err := main.proven(j)
-	if good && (!main.framed || l.scatter(it, main, j)) {
+	if good && (!main.framed || l.scatter(i, main.blocks[j].Dst[0])) {
 		it.Status = engine.Hit
 		return false
 	}
@@ -124,32 +139,51 @@ func (l *loading) settle(c *chunk, main, spare *flight, j int) (won bool) {
 		return false
 	}
 	if spare != nil && !good {
-		var badSpare error
-		if good, badSpare = spare.proven(j); good && l.scatter(it, spare, j) {
+		var spareErr error
+		good, spareErr = spare.proven(k)
+		if good && l.scatter(i, spare.blocks[k].Dst[0]) {
 			it.Status = engine.Hit
 			return true
 		}
-		err = errors.Join(err, badSpare)
+		err = errors.Join(err, spareErr)
 	}
 	switch {
 	case it.Status != engine.Unanswered: // by scatter
 	case err != nil:
 		it.Status, it.Err = engine.Miss, err
 	default:
-		l.note(c, main, spare, j)
+		main.gone(j)
+		if spare != nil {
+			spare.gone(k)
+		}
+		if l.ctx.Err() != nil {
+			l.late(i)
+		} else {
+			l.fail(i)
+		}
 	}
 	return false
 }
 
-// scatter copies a block from a private frame to its destination, unless nobody waits
-// for it any more or the memory has gone; then the item is answered.
-func (l *loading) scatter(it *GetItem, f *flight, j int) bool {
+// gone takes in that a node did not give block j; a place that was wrong is forgotten.
+func (f *flight) gone(j int) {
+	i := f.items[j]
+	f.l.tried[i].add(f.remote.number)
+	if f.blocks[j].Status == transport.Miss && f.l.pool.hints.remove(&f.l.items[i].ID, f.remote.number) {
+		f.remote.counts.stale.Add(1)
+	}
+}
+
+// scatter copies a block from a private frame to the destination of item i, which nobody
+// else uses, unless nobody waits for it any more or the memory has gone; then the item is
+// answered.
+func (l *loading) scatter(i int, frame []byte) bool {
 	if l.ctx.Err() != nil {
-		f.late(j)
+		l.late(i)
 		return false
 	}
-	err := fault.Guard(func() {
-		frame := f.blocks[j].Dst[0]
+	it := &l.items[i]
+	err := guard(func() {
 		for _, piece := range it.Dst {
 			frame = frame[copy(piece, frame):]
 		}
@@ -158,25 +192,6 @@ func (l *loading) scatter(it *GetItem, f *flight, j int) bool {
 		it.Status, it.Err = engine.Miss, err
 	}
 	return err == nil
-}
-
-// note fails an item that none of its flights brought, and forgets places that were wrong.
-func (l *loading) note(c *chunk, main, spare *flight, j int) {
-	i := c.items[j]
-	for _, f := range []*flight{main, spare} {
-		if f == nil {
-			continue
-		}
-		l.tried[i].add(f.remote.number)
-		if f.blocks[j].Status == transport.Miss && l.pool.hints.remove(&l.items[i].ID, f.remote.number) {
-			f.remote.counts.stale.Add(1)
-		}
-	}
-	if l.ctx.Err() != nil {
-		l.late(i)
-		return
-	}
-	l.fail(i, 0)
 }
 
 // allowance bounds hedges to a part of the bytes that are asked for at all.

@@ -44,13 +44,19 @@ type Space interface {
 	Lease(ids []ID, o engine.MatchOptions) (present []bool, leased int, release func())
 	// Read loads blocks into frames of the node, as its drives have time for peers,
 	// and calls ready for each, from any goroutine, before it returns; pieces stay until
-	// done is called. A block that is not there, or not in time, is not ready.
+	// done is called. A block that is not there, or not in time, is not ready. Their ages
+	// stay as they are.
 	Read(ctx context.Context, ids []ID, ready func(i int, pieces [][]byte, checksum uint64, done func()))
+	// Copy is Read for what the pool does of its own accord: it gives way to all others.
+	Copy(ctx context.Context, ids []ID, ready func(i int, pieces [][]byte, checksum uint64, done func()))
 	// Touch makes blocks young again, root first.
 	Touch(ids []ID)
-	// Write stores blocks that came from a peer; see Arrival.
+	// Write stores blocks that came from a peer, see Arrival, as admission, the drives'
+	// queues and their turns allow. ctx, or the deadline of the options, ends the wait. No
+	// Src is in use when it returns.
 	Write(ctx context.Context, a *Arrival)
-	// Delete erases blocks durably, puts of them that are under way included.
+	// Delete erases blocks durably, puts of them that are under way included. IDs of other
+	// incarnations than the namespace's are of no effect.
 	Delete(ids []ID) error
 	// Clear erases every block durably, those that are evicted but not forgotten by a log
 	// included; the incarnation stays. See engine.Namespace.Clear.
@@ -65,7 +71,7 @@ type Arrival struct {
 	Incarnation uint32 // refused whole where the namespace has another
 	Items       []ArrivalItem
 	Options     engine.PutOptions // Partial, After, EndDepth, Durability, DropIfBusy, Deadline
-	Moved       bool              // a copy by the pool itself: admission has judged it before
+	Moved       bool              // admission has judged it before, on another node; the write budget counts
 }
 
 // ArrivalItem is one block.
@@ -75,7 +81,7 @@ type ArrivalItem struct {
 	Depth      uint32
 	Importance uint8
 	Span       uint32
-	Status     engine.Status
-	Reason     admit.Reason // of Dropped, where admission says no
-	Err        error        // of Dropped, where it failed
+	Status     engine.Status // Stored, Present, Late or Dropped
+	Reason     admit.Reason  // of Dropped, where admission says no
+	Err        error         // of Dropped, where it failed
 }

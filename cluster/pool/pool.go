@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
@@ -53,6 +54,11 @@ type Options struct {
 	PutQueueBytes int64
 	PutQueueTime  time.Duration
 	ArrivalBytes  int64
+
+	Erase EraseOptions
+	Move  MoveOptions
+	// Journal hears of what an operator should know; nil: nobody does.
+	Journal *journal.Journal
 }
 
 func (o *Options) setDefaults() {
@@ -70,6 +76,8 @@ func (o *Options) setDefaults() {
 	setDefault(&o.PutQueueBytes, 256<<20)
 	setDefault(&o.PutQueueTime, 2*time.Second)
 	setDefault(&o.ArrivalBytes, 256<<20)
+	o.Erase.setDefaults()
+	o.Move.setDefaults()
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -104,7 +112,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrOptions, c.name, c.n, c.min, c.max)
 		}
 	}
-	return nil
+	return errors.Join(o.Erase.validate(), o.Move.validate())
 }
 
 // Bounds of options.
@@ -133,9 +141,12 @@ type Pool struct {
 	hedges  allowance
 	frames  *semaphore.Weighted // bytes of private memory
 	counts  counters
+	erase   *eraser
+	move    *mover
 
-	puts     putCounters
-	arrivals *semaphore.Weighted // bytes of blocks that peers bring
+	puts      putCounters
+	arrivals  *semaphore.Weighted // bytes of blocks that peers bring
+	pushBytes int
 
 	ctx  context.Context // ends when the pool stops
 	stop context.CancelFunc
@@ -153,7 +164,7 @@ func New(o Options) (*Pool, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes), arrivals: semaphore.NewWeighted(o.ArrivalBytes),
+	p := &Pool{o: o, log: o.Logger, hints: newHints(o.Hints), frames: semaphore.NewWeighted(o.FrameBytes), arrivals: semaphore.NewWeighted(o.ArrivalBytes), pushBytes: pushBytes,
 		self: transport.Hello{PoolID: o.PoolID, Node: o.Node, Name: o.Name, ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.peers.pool = p
@@ -170,9 +181,16 @@ func New(o Options) (*Pool, error) {
 		(*Pool).serveOffer,
 		(*Pool).serveDescribe,
 		(*Pool).servePut,
+		(*Pool).serveErase,
 	} {
 		serve(p)
 	}
+	var err error
+	if p.erase, err = newEraser(p); err != nil {
+		p.stop()
+		return nil, err
+	}
+	p.move = newMover(p)
 	return p, nil
 }
 
@@ -180,12 +198,16 @@ func New(o Options) (*Pool, error) {
 // takes new blocks. It returns when peers are served; the merge goes on beside it.
 func (p *Pool) Start(local Local) error {
 	p.local = local
+	if err := p.erase.start(); err != nil {
+		return err
+	}
 	p.spawn(func() {
 		if err := p.o.Transport.Serve(p.self, handler{p}); err != nil {
 			p.log.Error("peers are not served any more", "cause", err)
 		}
 	})
 	p.spawn(p.peers.follow)
+	p.spawn(p.move.run)
 	return nil
 }
 
@@ -212,7 +234,7 @@ func (p *Pool) Close(ctx context.Context) error {
 	p.running.Wait()
 	<-idle
 	p.lent.releaseAll()
-	return err
+	return errors.Join(err, p.erase.close())
 }
 
 // spawn runs f on a goroutine of the pool; Close waits for it. It reports whether the

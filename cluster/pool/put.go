@@ -50,7 +50,7 @@ type PutItem struct {
 }
 
 var (
-	errNoHome   = errors.New("no node could be reached that takes the block")
+	errNotTaken = errors.New("a peer did not take the block")
 	errChanged  = errors.New("the block's memory changed on its way to a peer")
 	errStopping = errors.New("the pool stops")
 )
@@ -68,8 +68,11 @@ func (p *Pool) Put(ctx context.Context, w *Putting) {
 	p.puts.requests.Add(1)
 	p.puts.blocks.Add(uint64(len(w.Items)))
 	t.offerKnown(ctx)
-	homes := p.homes()
-	for _, items := range place.Runs(t.unsettled()) {
+	homes, all := p.homes(), make([]int, len(w.Items))
+	for i := range all {
+		all[i] = i
+	}
+	for _, items := range place.Runs(t.wanting(all)) {
 		order := homes.order(w.Items[items[0]].ID, t.copies)
 		t.runs = append(t.runs, &putRun{items: items, order: order, missing: t.copies})
 		p.puts.runs.Add(1)
@@ -84,8 +87,8 @@ func (p *Pool) Put(ctx context.Context, w *Putting) {
 			break
 		}
 		var sending sync.WaitGroup
-		for r, runs := range shares {
-			sending.Go(func() { t.send(ctx, r, runs) })
+		for r, own := range shares {
+			sending.Go(func() { t.send(ctx, r, own) })
 		}
 		t.storeHere(here)
 		sending.Wait()
@@ -116,30 +119,29 @@ type putRun struct {
 	here    bool      // this node is one of the homes
 }
 
-// unsettled are the items that need a home still.
-func (t *putting) unsettled() (items []int) {
-	for i := range t.Items {
-		if t.wants(&t.Items[i]) {
-			items = append(items, i)
-		}
-	}
-	return items
+// wanting are those items that need another copy.
+func (t *putting) wanting(items []int) []int {
+	return slices.DeleteFunc(slices.Clone(items), func(i int) bool { return t.Items[i].over || t.lacks(&t.Items[i]) <= 0 })
 }
 
-// wants reports whether an item needs another copy on another node.
-func (t *putting) wants(item *PutItem) bool {
+// lacks is how many copies of an item are missing.
+func (t *putting) lacks(item *PutItem) int {
 	n := item.stored + item.present
 	if item.Here == engine.Stored || item.Here == engine.Present {
 		n++
 	}
-	return !item.over && n < t.copies
+	return t.copies - n
 }
 
 // assign finds a home for each one that is missing: what each peer is to get, and what
-// stays here.
-func (t *putting) assign() (shares map[*remote][]*putRun, here []int) {
-	shares = map[*remote][]*putRun{}
+// stays here. Nothing is under way meanwhile.
+func (t *putting) assign() (shares map[*remote][]share, here []int) {
+	shares = map[*remote][]share{}
 	for _, run := range t.runs {
+		if run.missing == 0 {
+			continue
+		}
+		items := t.wanting(run.items)
 		for ; run.missing > 0; run.missing-- {
 			var r *remote
 			if run.failed < homeTries && run.tried < len(run.order) {
@@ -149,15 +151,11 @@ func (t *putting) assign() (shares map[*remote][]*putRun, here []int) {
 				continue // no copy more can be had
 			}
 			if r != nil {
-				shares[r] = append(shares[r], run)
+				shares[r] = append(shares[r], share{run, items})
 				continue
 			}
 			run.here = true
-			for _, i := range run.items {
-				if t.wants(&t.Items[i]) {
-					here = append(here, i)
-				}
-			}
+			here = append(here, items...)
 		}
 	}
 	return shares, here
@@ -187,7 +185,7 @@ func (t *putting) finish(ctx context.Context) {
 		default:
 			item.Status = engine.Dropped
 			if item.Reason == admit.Admitted && item.Err == nil && item.Here == engine.Unanswered {
-				item.Err = errNoHome
+				item.Err = errNotTaken
 			}
 		}
 		t.count(item)
@@ -206,7 +204,7 @@ func (t *putting) count(item *PutItem) {
 	default:
 		c.dropped.Add(1)
 	}
-	if (item.Status == engine.Stored || item.Status == engine.Present && item.Here == engine.Unanswered) && t.wants(item) {
-		c.copiesMissing.Add(1)
+	if item.Status == engine.Stored {
+		c.copiesMissing.Add(uint64(max(t.lacks(item), 0)))
 	}
 }

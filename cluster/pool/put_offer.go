@@ -11,16 +11,17 @@ import (
 
 // offerKnown offers blocks to the nodes that are remembered to have them.
 func (t *putting) offerKnown(ctx context.Context) {
-	known := map[*remote][]int{}
+	now, known := t.pool.peers.reachable(), map[*remote][]int{}
 	for i := range t.Items {
-		if r := t.pool.peers.numberedAs(t.pool.hints.find(&t.Items[i].ID)[0]); r != nil {
+		if r := now[now.hinted(t.pool.hints, &t.Items[i].ID)[0]]; r != nil {
 			known[r] = append(known[r], i)
 		}
 	}
 	var asking sync.WaitGroup
 	for r, items := range known {
 		asking.Go(func() {
-			wanted, err := t.offer(ctx, r, items)
+			s := &sending{putting: t, remote: r, settled: make([]bool, len(t.Items))}
+			wanted, err := s.offer(ctx, items)
 			if err != nil {
 				return // new, for all we know
 			}
@@ -37,23 +38,23 @@ func (t *putting) offerKnown(ctx context.Context) {
 	}
 }
 
-// offer asks a peer which of the items it wants, and notes that it has the others. It
+// offer asks the peer which of the items it wants, and notes that it has the others. It
 // waits no longer than ctx lasts.
-func (t *putting) offer(ctx context.Context, r *remote, items []int) (wanted []int, err error) {
+func (s *sending) offer(ctx context.Context, items []int) (wanted []int, err error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	ids := make([]ID, len(items))
+	r, ids := s.remote, make([]ID, len(items))
 	for j, i := range items {
-		ids[j] = t.Items[i].ID
+		ids[j] = s.Items[i].ID
 	}
 	var wants []bool
 	asked := make(chan struct{})
-	began := t.pool.spawn(func() {
+	began := s.pool.spawn(func() {
 		defer close(asked)
-		full, cancel := context.WithTimeout(r.ctx, t.pool.probeTime())
+		full, cancel := context.WithTimeout(r.ctx, s.pool.probeTime())
 		defer cancel()
-		wants, err = r.offer(full, t.Of, 0, ids)
+		wants, err = r.offer(full, s.Of, 0, ids)
 	})
 	if !began {
 		return nil, errStopping
@@ -66,15 +67,16 @@ func (t *putting) offer(ctx context.Context, r *remote, items []int) (wanted []i
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for j, i := range items {
 		if wants[j] {
 			wanted = append(wanted, i)
 			continue
 		}
-		t.Items[i].present++
-		t.pool.hints.add(&ids[j], r.number)
+		s.settled[i] = true
+		s.Items[i].present++
+		s.pool.hints.add(&ids[j], r.number)
 	}
 	r.puts.present.Add(uint64(len(items) - len(wanted)))
 	return wanted, nil

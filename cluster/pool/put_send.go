@@ -10,7 +10,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/fault"
 	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
@@ -23,50 +22,89 @@ const (
 	pushesBeside = 2
 )
 
-// send offers runs to a peer and pushes what it wants.
-func (t *putting) send(ctx context.Context, r *remote, runs []*putRun) {
+// share is what one home is to get of a run.
+type share struct {
+	run   *putRun
+	items []int
+}
+
+// sending is what one peer gets of a put.
+type sending struct {
+	*putting
+	remote  *remote
+	settled []bool // of each item of the put: the peer has said what becomes of it; guarded by mu
+}
+
+// send offers blocks to a peer and pushes what it wants. What it does not take, for it
+// cannot be reached or fails, needs another home.
+func (t *putting) send(ctx context.Context, r *remote, shares []share) {
+	s := &sending{putting: t, remote: r, settled: make([]bool, len(t.Items))}
 	blockBytes := int64(t.Of.BlockBytes)
 	var items []int
-	for _, run := range runs {
-		own := t.wanting(run.items)
-		if !r.puts.admit(int64(len(own)) * blockBytes) {
-			t.drop(own, admit.QueueFull, nil)
-			r.puts.refused.Add(uint64(len(own)))
+	for _, share := range shares {
+		if !r.puts.admit(int64(len(share.items)) * blockBytes) {
+			s.drop(share.items, admit.QueueFull, nil)
+			r.puts.refused.Add(uint64(len(share.items)))
 			continue
 		}
-		items = append(items, own...)
+		items = append(items, share.items...)
 	}
 	admitted := int64(len(items)) * blockBytes
 	defer func() { r.puts.discharge(admitted) }()
-	wanted, err := t.offer(ctx, r, items)
-	if err != nil {
-		t.failed(ctx, runs, items, err)
-		return
-	}
+	wanted, err := s.offer(ctx, items)
 	rest := int64(len(wanted)) * blockBytes
 	r.puts.discharge(admitted - rest)
 	admitted = rest
-	if err := t.pushAll(ctx, r, wanted); err != nil {
-		t.failed(ctx, runs, wanted, err)
+	if err == nil {
+		err = s.pushAll(ctx, wanted)
+	}
+	code, refused := codeOf(err)
+	switch {
+	case ctx.Err() != nil: // late
+	case refused && code == transport.CodeBusy, errors.Is(err, errFull):
+		s.drop(items, admit.QueueFull, nil)
+	case refused && code == transport.CodeFloor:
+		s.drop(items, admit.Admitted, engine.ErrGone)
+	default:
+		s.rehome(shares)
 	}
 }
 
-// wanting are those items of which a copy is missing.
-func (t *putting) wanting(items []int) []int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var own []int
-	for _, i := range items {
-		if t.wants(&t.Items[i]) {
-			own = append(own, i)
+// rehome finds other homes for what the peer has not settled.
+func (s *sending) rehome(shares []share) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := false
+	for _, share := range shares {
+		for _, i := range share.items {
+			if !s.settled[i] {
+				share.run.failed++
+				share.run.missing++
+				again = true
+				break
+			}
 		}
 	}
-	return own
+	if again {
+		s.pool.puts.rehomed.Add(1)
+	}
+}
+
+// drop gives up those of the items that are not settled.
+func (s *sending) drop(items []int, why admit.Reason, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, i := range items {
+		if !s.settled[i] {
+			s.settled[i] = true
+			s.Items[i].over, s.Items[i].Reason, s.Items[i].Err = true, why, err
+		}
+	}
 }
 
 // pushAll pushes blocks in parts, tail first: a leaf ages before its parent.
-func (t *putting) pushAll(ctx context.Context, r *remote, items []int) error {
-	most := max(1, pushBytes/t.Of.BlockBytes)
+func (s *sending) pushAll(ctx context.Context, items []int) error {
+	most := max(1, s.pool.pushBytes/s.Of.BlockBytes)
 	parts := (len(items) + most - 1) / most
 	var left atomic.Int64
 	left.Store(int64(parts))
@@ -77,7 +115,7 @@ func (t *putting) pushAll(ctx context.Context, r *remote, items []int) error {
 		pushing.Go(func() {
 			for n := int(left.Add(-1)); n >= 0; n = int(left.Add(-1)) {
 				end := min((n+1)*most, len(items))
-				if err := t.push(ctx, r, items[n*most:end], items[end:]); err != nil {
+				if err := s.push(ctx, items[n*most:end], items[end:]); err != nil {
 					once.Do(func() { failure = err })
 					left.Store(0)
 				}
@@ -89,39 +127,39 @@ func (t *putting) pushAll(ctx context.Context, r *remote, items []int) error {
 }
 
 // push sends blocks; behind are those that were sent before and follow them in the chain.
-func (t *putting) push(ctx context.Context, r *remote, items, behind []int) error {
-	m, blocks := t.message(&items, behind)
+func (s *sending) push(ctx context.Context, items, behind []int) error {
+	q := s.remote.puts
+	nBytes, stored := int64(len(items))*int64(s.Of.BlockBytes), 0
+	if err := q.enter(ctx, nBytes); err != nil {
+		return err
+	}
+	defer func() { q.leave(nBytes, int64(stored)*int64(s.Of.BlockBytes)) }()
+	m, blocks := s.message(&items, behind)
 	if len(items) == 0 {
 		return nil
 	}
-	nBytes := int64(len(items)) * int64(t.Of.BlockBytes)
-	if err := r.puts.enter(ctx, nBytes); err != nil {
-		return err
-	}
 	var taken []peer.Taken
-	err := r.push(ctx, t.Of, m, blocks, func(answer []byte) (err error) {
+	err := s.remote.push(ctx, s.Of, m, blocks, func(answer []byte) (err error) {
 		taken, err = peer.ParseTaken(answer, len(items))
 		return err
 	})
-	stored := uint64(0)
-	t.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for j := range taken {
-		if t.took(&t.Items[items[j]], taken[j], r) {
+		if s.tookLocked(items[j], taken[j]) {
 			stored++
 		}
 	}
-	t.mu.Unlock()
-	r.puts.stored.Add(stored)
-	r.puts.storedBytes.Add(stored * uint64(t.Of.BlockBytes))
-	r.puts.leave(nBytes, int64(stored)*int64(t.Of.BlockBytes))
+	q.stored.Add(uint64(stored))
+	q.storedBytes.Add(uint64(stored * s.Of.BlockBytes))
 	return err
 }
 
 // message makes the body of a push. Blocks whose memory has gone are dropped, and
 // taken out of items.
-func (t *putting) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
-	o := &t.Options
-	m := &peer.Put{Scope: *t.scope, EndDepth: o.EndDepth}
+func (s *sending) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
+	o := &s.Options
+	m := &peer.Put{Scope: *s.scope, Flags: peer.PutAdmitted, EndDepth: o.EndDepth}
 	if o.Durability == engine.Durable {
 		m.Flags |= peer.PutDurable
 	}
@@ -130,9 +168,9 @@ func (t *putting) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
 	}
 	kept, blocks := (*items)[:0:0], [][][]byte(nil)
 	for _, i := range *items {
-		item, sum := &t.Items[i], uint64(0)
-		if err := fault.Guard(func() { sum = engine.Checksum(item.ID, item.Src) }); err != nil {
-			t.drop([]int{i}, admit.Admitted, err)
+		item, sum := &s.Items[i], uint64(0)
+		if err := guard(func() { sum = engine.Checksum(item.ID, item.Src) }); err != nil {
+			s.drop([]int{i}, admit.Admitted, err)
 			continue
 		}
 		kept, blocks = append(kept, i), append(blocks, item.Src)
@@ -142,73 +180,49 @@ func (t *putting) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
 		return m, nil
 	}
 	last := kept[len(kept)-1]
-	if o.Partial && last == len(t.Items)-1 {
+	if o.Partial && last == len(s.Items)-1 {
 		m.Flags |= peer.PutPartial
 	}
 	if kept[0] == 0 {
 		m.After = o.After
 	}
 	if len(behind) > 0 {
-		m.Before = t.Items[behind[0]].Key
-		if span := t.Items[last].Span; o.SpanOn || span != 0 && span == t.Items[behind[0]].Span {
+		m.Before = s.Items[behind[0]].Key
+		if span := s.Items[last].Span; o.SpanOn || span != 0 && span == s.Items[behind[0]].Span {
 			m.Flags |= peer.PutSpanOn
 		}
 	}
 	return m, blocks
 }
 
-// took notes what a peer said of a block, and reports whether it stored it.
-func (t *putting) took(item *PutItem, said peer.Taken, r *remote) (stored bool) {
+// tookLocked notes what the peer said of a block, and reports whether it stored it.
+func (s *sending) tookLocked(i int, said peer.Taken) (stored bool) {
+	item, q := &s.Items[i], s.remote.puts
+	if said.Status == peer.PutDropped && said.Reason == admit.Admitted {
+		q.refused.Add(1) // it failed there
+		return false
+	}
+	s.settled[i] = true
 	switch said.Status {
 	case peer.PutStored:
 		item.stored++
 	case peer.PutPresent:
 		item.present++
-		r.puts.present.Add(1)
+		q.present.Add(1)
 	case peer.PutWrong:
 		item.over, item.Err = true, errChanged
-		r.puts.wrong.Add(1)
+		q.wrong.Add(1)
 		return false
-	default: // late there too: it is not asked again for the same block
+	case peer.PutErased:
+		item.over, item.Err = true, engine.ErrGone
+		return false
+	default: // not admitted, or late there
 		item.over, item.Reason = true, said.Reason
-		r.puts.refused.Add(1)
+		q.refused.Add(1)
 		return false
 	}
-	t.pool.hints.add(&item.ID, r.number)
+	s.pool.hints.add(&item.ID, s.remote.number)
 	return said.Status == peer.PutStored
-}
-
-// drop gives items up.
-func (t *putting) drop(items []int, why admit.Reason, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, i := range items {
-		t.Items[i].over, t.Items[i].Reason, t.Items[i].Err = true, why, err
-	}
-}
-
-// failed decides what becomes of items that a peer did not answer for.
-func (t *putting) failed(ctx context.Context, runs []*putRun, items []int, err error) {
-	code, refused := codeOf(err)
-	switch {
-	case ctx.Err() != nil:
-		return // late
-	case refused && code == transport.CodeBusy, errors.Is(err, errFull):
-		t.drop(t.wanting(items), admit.QueueFull, nil)
-		return
-	case refused && code == transport.CodeFloor:
-		t.drop(t.wanting(items), admit.Admitted, engine.ErrGone)
-		return
-	}
-	t.pool.puts.rehomed.Add(1)
-	for _, run := range runs {
-		if len(t.wanting(run.items)) > 0 {
-			t.mu.Lock()
-			run.failed++
-			run.missing++
-			t.mu.Unlock()
-		}
-	}
 }
 
 // push sends blocks and has their answer parsed. m's scope is from before they were read.

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/fault"
 )
 
 // putCounters count puts of this node's clients, and blocks that peers bring.
@@ -156,15 +158,16 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 	a.blocks = make([][]byte, len(keys))
 	for i := range keys {
 		block := memory[i*blockBytes : (i+1)*blockBytes : (i+1)*blockBytes]
-		if err := in.Receive([][]byte{block}); err != nil {
+		err := in.Receive([][]byte{block})
+		if err != nil && !fault.OfMemory(err) {
 			leave()
 			return err
 		}
 		switch {
 		case incarnation != a.message.Scope.Incarnation || !fresh[i]:
-			a.taken[i].Status = peer.PutDropped
+			a.taken[i].Status = peer.PutErased
 			a.pool.puts.takenErased.Add(1)
-		case engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
+		case err != nil || engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
 			a.taken[i].Status = peer.PutWrong
 			a.pool.puts.takenWrong.Add(1)
 		default:
@@ -178,7 +181,7 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 func (a *arriving) write(ctx context.Context) {
 	defer a.leave()
 	m := a.message
-	w := &Arrival{Incarnation: m.Scope.Incarnation, Moved: m.Flags&peer.PutMoved != 0}
+	w := &Arrival{Incarnation: m.Scope.Incarnation, Moved: m.Flags&peer.PutAdmitted != 0}
 	w.Options = engine.PutOptions{After: m.After, Before: m.Before, EndDepth: m.EndDepth, DropIfBusy: m.Flags&peer.PutDropIfBusy != 0,
 		SpanOn: m.Flags&peer.PutSpanOn != 0}
 	if m.Flags&peer.PutDurable != 0 {
@@ -201,19 +204,21 @@ func (a *arriving) write(ctx context.Context) {
 	}
 	a.space.Write(ctx, w)
 	for j, i := range of {
-		a.taken[i] = peer.Taken{Status: takenAs(w.Items[j].Status), Reason: w.Items[j].Reason}
+		a.taken[i] = peer.Taken{Status: takenAs(&w.Items[j]), Reason: w.Items[j].Reason}
 	}
 }
 
 // takenAs is what a peer is told of a store's answer.
-func takenAs(s engine.Status) peer.PutStatus {
-	switch s {
-	case engine.Stored:
+func takenAs(item *ArrivalItem) peer.PutStatus {
+	switch {
+	case item.Status == engine.Stored:
 		return peer.PutStored
-	case engine.Present:
+	case item.Status == engine.Present:
 		return peer.PutPresent
-	case engine.Late:
+	case item.Status == engine.Late:
 		return peer.PutLate
+	case errors.Is(item.Err, engine.ErrGone):
+		return peer.PutErased
 	}
 	return peer.PutDropped
 }

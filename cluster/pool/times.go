@@ -7,12 +7,42 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/engine/histogram"
+	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
 // peerTimes are how long a peer takes to answer.
 type peerTimes struct {
 	fetches histogram.Histogram // of blocks, however many
 	sizes   [sizeClasses]window // fetches, by their bytes
+
+	mu      sync.Mutex
+	running int        // fetches
+	rate    admit.Rate // of their blocks
+}
+
+// begin notes that a fetch begins.
+func (t *peerTimes) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running == 0 {
+		t.rate.Began(time.Now())
+	}
+	t.running++
+}
+
+// end notes that one has ended, which has moved so many bytes.
+func (t *peerTimes) end(bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rate.Ended(time.Now(), bytes)
+	t.running--
+}
+
+// timeFor is how long so many bytes would take; 0 while that is not known.
+func (t *peerTimes) timeFor(bytes int64) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rate.TimeFor(bytes)
 }
 
 // sizeClasses are up to 64 KiB, 128 KiB and so on.

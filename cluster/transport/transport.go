@@ -62,7 +62,7 @@ type Fetching struct {
 	Arrived func(i int)
 	// Released is called once for every block that was answered Late, its Status set,
 	// after the last access to its Dst, from any goroutine, before Fetch returns or after.
-	// It must be quick.
+	// It must be quick. May be nil.
 	Released func(i int)
 }
 

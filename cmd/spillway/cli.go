@@ -17,6 +17,7 @@ type cli struct {
 	Serve      serveCmd      `cmd:"" help:"Serve stores to the clients of this machine over a Unix socket."`
 	Top        topCmd        `cmd:"" help:"Show what a running daemon does, again and again."`
 	Config     configCmd     `cmd:"" help:"Check or show the daemon's configuration."`
+	Pool       poolCmd       `cmd:"" help:"See and change the pool that a daemon is a node of."`
 	Fio        fioCmd        `cmd:"" help:"Measure media, a store or a daemon with fio's jobs, and judge P99 of block reads against the time of a token."`
 	Replay     replayCmd     `cmd:"" help:"Replay a request trace against a store: compare every byte read, report hits, speed and a verdict."`
 	Budget     budgetCmd     `cmd:"" help:"Say what a token costs on a GPU, where that comes from, and what it asks of a drive."`

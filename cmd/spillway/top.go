@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -127,27 +125,5 @@ func (c *topCmd) overHTTP() asking {
 
 // askAdmin gets what the admin interface at an address has at a path.
 func askAdmin(ctx context.Context, address, path string, query url.Values, into any) error {
-	to := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
-	if err != nil {
-		return usagef("write it like 127.0.0.1:9470", "--admin %q: %v", address, err)
-	}
-	// A transport of its own: nothing of it stays.
-	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return &failure{code: exitError, message: err.Error(), remedy: "is the daemon running, with admin.address?", cause: err}
-	}
-	defer answer.Body.Close()
-	body := json.NewDecoder(io.LimitReader(answer.Body, stateBytesMax))
-	if answer.StatusCode != http.StatusOK {
-		var why struct {
-			Error string `json:"error"`
-		}
-		_ = body.Decode(&why) // or there is no reason
-		return fmt.Errorf("%s answers %s: %s", to.String(), answer.Status, why.Error)
-	}
-	if err := body.Decode(into); err != nil {
-		return fmt.Errorf("%s: %w", to.String(), err)
-	}
-	return nil
+	return (&operator{address: address}).ask(ctx, path, query, nil, into)
 }

@@ -37,6 +37,10 @@ func (b Block) CopyTo(pieces [][]byte) error {
 	return Scatter(pieces, bytes)
 }
 
+// Bytes are the block's, unless it has decayed: that is for the caller to find out. They
+// are not to be changed, nor used after Release.
+func (b Block) Bytes() []byte { return b.frame.Bytes() }
+
 // Release gives the block back.
 func (b Block) Release() { b.frame.Release() }
 

@@ -30,7 +30,7 @@ type session struct {
 	done    chan struct{}  // closed when nothing of it is left
 
 	mu    sync.Mutex
-	conns []*conn
+	conns []*conn // does not change once over
 	over  bool
 }
 
@@ -88,17 +88,17 @@ func directOf(socket net.Conn) (*direct, error) {
 // end ends the session; what is under way hears of it by gone. It does not wait.
 func (s *session) end(cause error) {
 	s.once.Do(func() {
+		s.mu.Lock()
+		s.over = true // nothing is added to running from here on
+		s.mu.Unlock()
 		s.cause = cause
 		close(s.gone)
 		s.calls.close()
 		s.blocks.close()
-		s.mu.Lock()
-		s.over = true
 		for _, c := range s.conns {
 			// Behind a write that is stuck TLS would wait to say goodbye.
 			_ = tcpOf(c.socket).Close()
 		}
-		s.mu.Unlock()
 		if cause != errClosed {
 			s.t.counters.lost.Add(1)
 		}
@@ -222,8 +222,8 @@ func (s *session) watch() {
 		s.t.remove(s)
 		close(s.done)
 	}()
-	period := min(s.t.o.Silence, s.peer.silence()) / looksSilent
-	stalled := max(1, int(s.t.o.StallTime/period))
+	period := min(s.t.o.Silence, s.peer.silence(), s.t.o.StallTime) / looksSilent
+	silent, stalled := int(s.t.o.Silence/period)-1, int(s.t.o.StallTime/period)-1
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -232,7 +232,7 @@ func (s *session) watch() {
 			return
 		case <-ticker.C:
 		}
-		if err := s.look(int(s.t.o.Silence/period)-1, stalled); err != nil {
+		if err := s.look(silent, stalled); err != nil {
 			s.end(err)
 			return
 		}
@@ -268,4 +268,9 @@ func (s *session) look(silentMax, stalledMax int) error {
 }
 
 // drop takes what h brings off the stream.
-func (c *conn) drop(h *header) error { return c.in.skip(int(h.Length)) }
+func (c *conn) drop(h *header) error {
+	if h.Type == typeData {
+		return c.in.skip(int(h.Length) + trailerBytes)
+	}
+	return c.in.skip(int(h.Length))
+}

@@ -74,10 +74,8 @@ func (t *Transport) Serve(self transport.Hello, h transport.Handler) error {
 		switch {
 		case err == nil:
 			t.take(c.(*net.TCPConn))
-		case t.ctx.Err() != nil:
+		case errors.Is(err, net.ErrClosed): // which only Close does
 			return nil
-		case errors.Is(err, net.ErrClosed):
-			return fmt.Errorf("accept peers: %w", err)
 		default: // out of descriptors, or a peer that left at once
 			t.o.Logger.Warn("a peer's connection could not be accepted", "err", err)
 			select {
@@ -138,11 +136,11 @@ func (t *Transport) Close() error {
 		all = append(all, s)
 	}
 	t.mu.Unlock()
-	t.cancel()
 	err := t.listener.Close()
 	for _, s := range all {
-		s.end(errClosed)
+		s.end(errClosed) // before handlers hear that it is over, and answer so
 	}
+	t.cancel()
 	t.running.Wait()
 	if errors.Is(err, net.ErrClosed) {
 		return nil // the second time

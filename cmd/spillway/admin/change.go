@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -68,13 +67,14 @@ func (v *View) clients() Clients {
 	return Clients{append([]node.ClientStat{}, v.State().Clients...)}
 }
 
-// changing wraps what changes something: it wants the token and a JSON body, and
-// leaves a line in the log.
-func (v *View) changing(log *slog.Logger, do func(n *node.Node, body []byte) (string, error)) http.HandlerFunc {
+// changing wraps what changes something: it wants the token, unless only operators come
+// here, and a JSON body, and leaves a line in the log.
+func (v *View) changing(o ServerOptions, do func(n *node.Node, body []byte) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token := *v.token.Load()
 		shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		switch {
+		case o.Trusted:
 		case token == "":
 			fail(w, http.StatusForbidden, "nothing can be changed here: set admin.token in the daemon's configuration")
 			return
@@ -98,7 +98,7 @@ func (v *View) changing(log *slog.Logger, do func(n *node.Node, body []byte) (st
 			fail(w, codeOf(err), err.Error())
 			return
 		}
-		log.Info("changed over HTTP", "what", done, "from", r.RemoteAddr)
+		o.Logger.Info("changed over HTTP", "what", done, "from", r.RemoteAddr)
 		reply(w, Changed{done})
 	}
 }
@@ -114,8 +114,10 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, errRequest), errors.Is(err, engine.ErrConfig):
 		return http.StatusBadRequest
-	case errors.Is(err, engine.ErrNotFound):
+	case errors.Is(err, engine.ErrNotFound), errors.Is(err, ErrUnknown), errors.Is(err, errNoPool):
 		return http.StatusNotFound
+	case errors.Is(err, ErrState):
+		return http.StatusConflict
 	}
 	return http.StatusInternalServerError
 }

@@ -50,6 +50,7 @@ func newCollector(v *View) *collector {
 	describe(c, driveRows, "store")
 	describe(c, memoryRows)
 	describe(c, prefetchRows)
+	describePool(c)
 	c.describe("build_info", "1; the label is the version.", "version")
 	c.describe("ready", "1 if clients are served.")
 	c.describe("limit", "Bounds of the configuration, by name.", "name")
@@ -147,6 +148,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	}
 	e.histogram("block_read_duration_seconds", n.BlockReads())
 	e.gate(&st)
+	if p := c.view.pool.Load(); p != nil {
+		e.pool(*p)
+	}
 }
 
 func (e emitter) limits(n *node.Node) {

@@ -136,6 +136,7 @@ func TestManyNamespaces(t *testing.T) {
 func TestConventions(t *testing.T) {
 	r := newRig(t, node.Options{})
 	r.open(r.dial(), "a")
+	r.view.SetPool(newFake())
 	registry := prometheus.NewPedanticRegistry()
 	must(t, registry.Register(newCollector(r.view)))
 	families, err := registry.Gather()
@@ -183,6 +184,7 @@ the process's own (` + "`go_*`, `process_*`" + `). Counters count from the start
 - *namespace*: the name of its descriptor, with the first 12 digits of its ID. The 64 namespaces that were opened first
   have series of their own, the rest is summed up as ` + "`other`" + `.
 - *store*: the directory, as configured.
+- *peer*: the other node's name; the first 128 members by name. Metrics of a pool and of peers are there only on a node of a pool.
 - *Block reads* are measured in the daemon: from the arrival of a request until the drive had the block and its checksum
   was proven. Blocks that are read in one transfer (up to 16 MiB) count the time of the whole, so a large batch looks slower than
   its first block was. The verdict on the last minute is that of ` + "`spillway replay --budget`" + `.

@@ -33,6 +33,7 @@ const (
 type ServerOptions struct {
 	AnyHost bool // answer requests for any host name; otherwise for addresses and localhost
 	Pprof   bool // serve Go's profiles
+	Trusted bool // who reaches it is an operator: changes need no token
 	Logger  *slog.Logger
 }
 
@@ -75,9 +76,10 @@ func (v *View) handler(o ServerOptions) http.Handler {
 	mux.HandleFunc("GET /v1/namespaces/hot", v.asking(v.hot))
 	mux.HandleFunc("GET /v1/namespaces/descriptor", v.asking(v.descriptor))
 	mux.HandleFunc("GET /v1/clients", func(w http.ResponseWriter, _ *http.Request) { reply(w, v.clients()) })
-	mux.HandleFunc("POST /v1/namespaces/drop", v.changing(o.Logger, v.drop))
-	mux.HandleFunc("POST /v1/namespaces/quota", v.changing(o.Logger, v.quota))
-	mux.HandleFunc("POST /v1/clients/disconnect", v.changing(o.Logger, v.disconnect))
+	mux.HandleFunc("POST /v1/namespaces/drop", v.changing(o, v.drop))
+	mux.HandleFunc("POST /v1/namespaces/quota", v.changing(o, v.quota))
+	mux.HandleFunc("POST /v1/clients/disconnect", v.changing(o, v.disconnect))
+	v.poolRoutes(mux, o)
 	if o.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

@@ -12,6 +12,13 @@
 //	POST /v1/namespaces/quota     {"namespace": "name or ID", "quota": "10GiB" or "none"}
 //	GET  /v1/clients              Clients
 //	POST /v1/clients/disconnect   {"client": 7}
+//	GET  /v1/pool                 PoolStatus; of a node of a pool, as all that follow
+//	GET  /v1/pool/members         PoolMembers
+//	GET  /v1/pool/locate          PoolLocated, of ?namespace=NAME&group=N&key=KEY&key=...
+//	GET  /v1/pool/keys            PoolKeys
+//	GET  /v1/pool/events          PoolEvents, of ?after=NUMBER&wait=TIME
+//	POST /v1/pool/forget          {"node": "name, or beginning of its ID"}
+//	POST /v1/pool/keys            {"do": "add", "key": "base64"}, or "use" and "remove" with a fingerprint
 //	GET  /debug/pprof/            Go's profiles, if allowed
 //
 // A POST shows the token of the configuration; without one nothing can be changed.
@@ -41,12 +48,14 @@ type View struct {
 	missing atomic.Pointer[[]string]
 	gate    atomic.Pointer[Gate]
 	token   atomic.Pointer[string]
+	pool    atomic.Pointer[Pool] // nil: there is none, or not yet
+	ending  chan struct{}        // closed by End
 	now     func() time.Time
 }
 
 // NewView makes the view of a daemon that starts.
 func NewView(version string) *View {
-	v := &View{version: version, now: time.Now}
+	v := &View{version: version, now: time.Now, ending: make(chan struct{})}
 	v.SetPhase("starting")
 	v.missing.Store(new([]string))
 	v.Configure(Gate{}, "")
@@ -65,6 +74,12 @@ func (v *View) SetNode(n *node.Node, missing []string) {
 	v.missing.Store(&missing)
 	v.node.Store(n)
 }
+
+// SetPool shows a node's part in a pool.
+func (v *View) SetPool(p Pool) { v.pool.Store(&p) }
+
+// End has questions that wait for something answered, once and for all.
+func (v *View) End() { close(v.ending) }
 
 // SetReady says that clients are served.
 func (v *View) SetReady() { v.ready.Store(true) }

@@ -37,7 +37,7 @@ type Pool struct {
 	PutTime         Duration `toml:"put_time"`                // how long a run may take to another node
 	DrainRate       Size     `toml:"drain_rate" reload:"yes"` // bytes a second at which a draining node hands its blocks over, and lost copies are made anew
 	HotCopies       bool     `toml:"hot_copies" reload:"yes"` // keep a copy here of what is read here often and lives elsewhere
-	Connections     int      `toml:"connections"`             // to each other node, 1 to 16
+	Connections     int      `toml:"connections"`             // for blocks, to each other node, 1 to 4
 }
 
 // Ports that a node takes unless the configuration says otherwise.
@@ -60,7 +60,7 @@ const (
 const (
 	poolNameMaxBytes = 64
 	poolZoneMaxBytes = 32
-	connectionsMost  = 16
+	connectionsMost  = 4 // tcp.LinkConnectionsMax
 )
 
 func defaultPool() Pool {
@@ -136,8 +136,8 @@ func (p *Pool) checkNumbers() *keyError {
 		return wrong("connections", "is %d, want 1 to %d", p.Connections, connectionsMost)
 	}
 	for key, d := range map[string]Duration{"match_time": p.MatchTime, "get_time": p.GetTime, "put_time": p.PutTime} {
-		if d.Duration < time.Millisecond || d.Duration > time.Hour {
-			return wrong(key, "is %v, want 1ms to 1h", d)
+		if d.Duration < time.Millisecond || d.Duration > time.Minute {
+			return wrong(key, "is %v, want 1ms to 1m", d)
 		}
 	}
 	if p.DrainRate < 1<<20 {
@@ -248,6 +248,17 @@ func (p *Pool) GossipAddress() string {
 		return net.JoinHostPort(host, "0")
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n+1))
+}
+
+// DataAddress is where others reach data connections that are taken at this address; a host
+// that stands for all addresses is left to the gossip.
+func (p *Pool) DataAddress(listens string) string {
+	_, port, err := net.SplitHostPort(listens)
+	if p.Advertise == "" || err != nil {
+		return listens
+	}
+	host, given, _ := splitAddress(p.Advertise, port) // checked
+	return net.JoinHostPort(host, given)
 }
 
 // lineOfKey is the line of a key of a table in a file of TOML; 0: it is not written in the

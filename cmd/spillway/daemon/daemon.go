@@ -1,8 +1,8 @@
 // Package daemon is the life of `spillway serve`: it takes the socket's path, opens
 // the stores, serves clients, reloads its configuration, and stops.
 //
-//	reserve the path ── admin listens ── stores open, in parallel ── socket listens, READY
-//	SIGHUP: reload          the end: socket gone, requests drain, stores close, path free
+//	reserve the path ── admin listens ── stores open, in parallel ── pool joins ── socket listens, READY
+//	SIGHUP: reload          the end: socket gone, requests drain, pool left, stores close, path free
 package daemon
 
 import (
@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
@@ -46,6 +47,7 @@ type daemon struct {
 	stores []*engine.Store
 	memory *memory.Tier // nil: none
 	node   *node.Node
+	pool   *inPool // nil: none
 }
 
 // Run serves until ctx ends, then stops. It returns nil when everything was closed
@@ -58,9 +60,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	d.level.Set(level)
-	d.log = slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: &d.level}))
+	out := &untilEnd{to: o.Stderr}
+	defer out.end()
+	d.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &d.level}))
 	if o.Config.Log.Format == "json" {
-		d.log = slog.New(slog.NewJSONHandler(o.Stderr, &slog.HandlerOptions{Level: &d.level}))
+		d.log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &d.level}))
 	}
 	if d.notify, err = newNotifier(o.Getenv("NOTIFY_SOCKET")); err != nil {
 		return err
@@ -84,9 +88,37 @@ func Run(ctx context.Context, o Options) error {
 	if server != nil {
 		defer server.Close()
 	}
+	stopOperators, err := d.startOperators()
+	if err != nil {
+		return err
+	}
+	defer stopOperators()
 	stopWatchdog := d.startWatchdog()
 	defer stopWatchdog()
 	return d.run(ctx, path)
+}
+
+// untilEnd writes until the end of Run: what the gossip library has under way then may
+// still log.
+type untilEnd struct {
+	mu   sync.Mutex
+	to   io.Writer
+	over bool
+}
+
+func (u *untilEnd) Write(b []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return len(b), nil
+	}
+	return u.to.Write(b)
+}
+
+func (u *untilEnd) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
 }
 
 // run opens, serves and closes.
@@ -104,9 +136,12 @@ func (d *daemon) run(ctx context.Context, path *node.Reservation) error {
 		return errors.Join(err, d.closeStores())
 	}
 	defer d.closeMemory()
+	if err := d.openPool(); err != nil {
+		return errors.Join(err, d.closeStores())
+	}
 	served, err := d.listen(path)
 	if err != nil {
-		return errors.Join(err, d.closeStores())
+		return errors.Join(err, d.abandon(), d.closeStores())
 	}
 	err = d.serve(ctx, served)
 	return errors.Join(err, d.stop(path))
@@ -119,8 +154,14 @@ func (d *daemon) listen(path *node.Reservation) (served chan error, err error) {
 		return nil, err
 	}
 	o.Stores, o.Memory, o.Server, o.Logger = d.stores, d.memory, "spillway "+d.o.Version, d.log
+	if d.pool != nil {
+		o.Pool = d.pool.pool
+	}
 	if d.node, err = node.New(o); err != nil {
 		return nil, err
+	}
+	if d.pool != nil {
+		d.view.SetPool(&operator{d.pool, d.node})
 	}
 	group, err := d.config.Socket.GroupID()
 	if err != nil {
@@ -139,6 +180,16 @@ func (d *daemon) listen(path *node.Reservation) (served chan error, err error) {
 	return served, nil
 }
 
+// abandon gives up a node that no client has come to, if there is one, and the pool.
+func (d *daemon) abandon() error {
+	if d.node != nil {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = d.node.Close(over) // nothing runs that could be cut short
+	}
+	return d.pool.abandon()
+}
+
 // serve waits for the end, and reloads meanwhile.
 func (d *daemon) serve(ctx context.Context, served <-chan error) error {
 	for {
@@ -149,75 +200,11 @@ func (d *daemon) serve(ctx context.Context, served <-chan error) error {
 			d.notify.send(reloading()...)
 			d.reload()
 			d.notify.send("READY=1")
+		case <-d.pool.refused():
+			return d.pool.gossip.Err()
 		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// ErrStuck says that something under way did not end in time.
-var ErrStuck = errors.New("did not end in time")
-
-// stop lets requests end, cuts the rest short and closes the stores, each within
-// the stop time.
-func (d *daemon) stop(path *node.Reservation) error {
-	limit := d.config.Limits.StopTime.Duration
-	d.log.Info("stopping")
-	d.notify.send("STOPPING=1", "STATUS=stopping")
-	d.view.SetPhase("stopping")
-	path.Unlisten()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	err := within(2*limit+time.Second, "requests", func() error {
-		if d.node.Close(ctx) != nil {
-			d.log.Warn("requests were cut short", "after", limit)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if err := d.closeStores(); err != nil {
-		return err
-	}
-	d.log.Info("stopped")
-	return nil
-}
-
-// closeStores closes all that are open, in parallel.
-func (d *daemon) closeStores() error {
-	ended := make([]chan error, len(d.stores))
-	for i, s := range d.stores {
-		ended[i] = make(chan error, 1)
-		go func() { ended[i] <- s.Close() }()
-	}
-	return within(d.config.Limits.StopTime.Duration+closeTime, "closing the stores", func() error {
-		var errs []error
-		for i := range ended {
-			if err := <-ended[i]; err != nil {
-				errs = append(errs, fmt.Errorf("a store was not closed well: %w", err))
-			}
-		}
-		return errors.Join(errs...)
-	})
-}
-
-// closeTime is how long a store may take to close beyond the stop time: it flushes
-// its index.
-const closeTime = 60 * time.Second
-
-// within waits for f, which goes on beyond the limit if it must: the process is to
-// end then.
-func within(limit time.Duration, what string, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return fmt.Errorf("%s: %w (%v); nothing is damaged, the next start recovers", what, ErrStuck, limit)
 	}
 }
 

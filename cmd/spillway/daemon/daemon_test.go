@@ -25,19 +25,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// journal is a log that several goroutines may write and read.
-type journal struct {
+// logText is a log that several goroutines may write and read.
+type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (j *journal) Write(b []byte) (int, error) {
+func (j *logText) Write(b []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(b)
 }
 
-func (j *journal) String() string {
+func (j *logText) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()
@@ -49,7 +49,7 @@ type rig struct {
 	dir     string // for its files
 	text    string // its configuration
 	env     map[string]string
-	log     journal
+	log     logText
 	reload  chan struct{}
 	address chan string
 	stop    context.CancelFunc

@@ -1,0 +1,57 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spillway-kv/spillway/cluster/wire"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// delete erases blocks, in a pool of nodes on all of them, and answers how many were here.
+func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
+	if c.node.pool == nil {
+		n, err := c.counting(m, func(p *part, keys []engine.Key) (int, error) { return p.ns.Delete(keys) })
+		return wire.Number(n), err
+	}
+	s, keys, err := c.asked(m.Namespace, m.Group, m.Keys)
+	if err != nil {
+		return nil, err
+	}
+	own := poolSpace{s, c.node}
+	ids, incarnation := own.IDs(keys)
+	here := 0
+	for _, yes := range own.Present(ids) {
+		if yes {
+			here++
+		}
+	}
+	missing, err := c.node.pool.Delete(context.Background(), own, incarnation, ids)
+	if err != nil {
+		return nil, fmt.Errorf("delete in the pool: %w", err)
+	}
+	c.node.unconfirmed("delete", s.name, missing)
+	return wire.Number(here), nil
+}
+
+// dropSpace erases a namespace, in a pool on all its nodes.
+func (n *Node) dropSpace(s *space) error {
+	if n.pool == nil {
+		defer n.forget(s)
+		return s.drop()
+	}
+	missing, err := n.pool.Drop(context.Background(), poolSpace{s, n})
+	if err != nil {
+		return fmt.Errorf("drop in the pool: %w", err)
+	}
+	n.unconfirmed("drop", s.name, missing)
+	return nil
+}
+
+// unconfirmed says that some nodes have still to learn of an erasure. They do before they
+// answer a node that knows of it.
+func (n *Node) unconfirmed(what, namespace string, missing int) {
+	if missing > 0 {
+		n.log.Info("nodes that did not confirm an erasure learn of it later", "what", what, "namespace", namespace, "nodes", missing)
+	}
+}
