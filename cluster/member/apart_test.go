@@ -210,7 +210,8 @@ func TestLongest(t *testing.T) {
 		m, _ := memberOf(a, b.o.Name)
 		return m.State == Leaving && m.Address == b.o.DataAddress && m.Zone == b.o.Zone && len(m.Keys) == KeysMax && m.CapacityBytes == 1<<62
 	})
-	if n := len(delegate{b}.NodeMeta(0)); n > metadataBytesMax {
+	m := b.selfMetadata()
+	if n := len(appendMetadata(nil, &m)); n > metadataBytesMax {
 		t.Errorf("metadata of %d bytes, want at most %d", n, metadataBytesMax)
 	}
 }

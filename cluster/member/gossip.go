@@ -48,13 +48,13 @@ type Gossip struct {
 	joins    sync.WaitGroup // under way; joined only while leaving is not set
 	refusedC chan struct{}  // closed when this node must stop
 	wake     chan struct{}  // there may be something to announce
-	kick     chan struct{}  // there may be a leg to test
 	hurry    chan struct{}  // there may be somebody to join
 	disputes chan dispute
 	answers  chan struct{} // room for answers under way
 
-	announcing sync.Mutex // held while the library announces; guards left
+	announcing sync.Mutex // held while the library announces; guards the next two
 	left       bool       // nothing is announced any more
+	told       []byte     // what the library was told last
 	ending     sync.Once
 
 	mu          sync.Mutex // guards what follows
@@ -115,7 +115,7 @@ func Start(o Options) (*Gossip, error) {
 func newGossip(o Options, t timing, keys *Keys) *Gossip {
 	g := &Gossip{
 		o: o, log: o.Logger, t: t, keys: keys,
-		refusedC: make(chan struct{}), wake: make(chan struct{}, 1), kick: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		refusedC: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 		disputes: make(chan dispute, disputesMax), answers: make(chan struct{}, answersMax),
 		live: map[string]*record{}, gone: map[ID]*record{}, overs: map[life]overMark{}, changed: make(chan struct{}),
 		refusals: map[refusalKey]*RefusalStatus{}, refusalAt: map[refusalKey]time.Time{}, pending: map[uint64]chan ask{}, disputed: map[netip.AddrPort]bool{},

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -68,16 +69,20 @@ func TestImmortal(t *testing.T) {
 // TestNoTimeOfDay (P36): nothing here reads a time of day out of a clock, so that none that
 // jumps can make a difference: all spans are by the monotonic one.
 func TestNoTimeOfDay(t *testing.T) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), ".", nil, 0)
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	banned := map[string]bool{"Unix": true, "UnixNano": true, "UnixMilli": true, "UnixMicro": true, "Date": true, "Round": true,
 		"Truncate": true, "UTC": true, "Local": true, "In": true, "Format": true, "MarshalText": true, "AddDate": true}
 	files := 0
-	for name, f := range pkgs["member"].Files {
+	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
 		files++
 		ast.Inspect(f, func(n ast.Node) bool {

@@ -55,6 +55,7 @@ func (g *Gossip) joinLoop() {
 
 // joinRound begins what is due. A seed that hangs holds up nobody else.
 func (g *Gossip) joinRound(room chan struct{}) {
+	g.removeDoomed()
 	g.mu.Lock()
 	g.expireLocked()
 	seeds, lost := g.dueLocked()

@@ -59,6 +59,7 @@ func start(t *testing.T, name string, change ...func(*Options)) (*Gossip, error)
 	g, err := Start(o)
 	if err == nil {
 		t.Cleanup(func() { g.Close() })
+		dump(t, g)
 	}
 	return g, err
 }
@@ -139,6 +140,29 @@ func pool(t *testing.T, n int, change ...func(*Options)) []*Gossip {
 	}
 	agree(t, all...)
 	return all
+}
+
+// dump shows what nodes think, when a test fails.
+func dump(t *testing.T, all ...*Gossip) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, g := range all {
+			s := g.Status()
+			t.Logf("%s at %s: established %v, refused %q, %+v", g.o.Name, g.advertise, s.Established, s.Refused, s.Counters)
+			for _, m := range s.Members {
+				t.Logf("  %s %s start %d at %s: %s since %v, legs %+v", m.Name, m.ID, m.Start, m.GossipAddress, m.Health, m.Since, m.Legs)
+			}
+			for _, r := range s.Seeds {
+				t.Logf("  seed %+v", r)
+			}
+			for _, r := range s.Refusals {
+				t.Logf("  refused %+v", r)
+			}
+		}
+	})
 }
 
 // agree waits until each of the nodes lists exactly these.
