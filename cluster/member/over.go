@@ -65,7 +65,9 @@ func (g *Gossip) hearOver(o over) {
 		return
 	}
 	g.mu.Lock()
-	if _, known := g.overs[o.life]; known || o.keep <= 0 || len(g.overs) >= overMax {
+	mark, known := g.overs[o.life]
+	known = known && (mark.reason == o.reason || o.reason != overForgot) // one that has left can still be forgotten
+	if known || o.keep <= 0 || len(g.overs) >= overMax {
 		g.mu.Unlock()
 		return
 	}

@@ -23,11 +23,8 @@ type away struct {
 }
 
 // awayOf are the keys that are not here and that wanted, which may be nil, asks for; nil if
-// all are here, or the node is alone.
+// all are here. The node has a pool.
 func (n *Node) awayOf(s *space, keys []engine.Key, here []bool, wanted func(i int) bool) *away {
-	if n.pool == nil {
-		return nil
-	}
 	var absent []engine.Key
 	a := &away{pool: n.pool, of: pool.Of{Namespace: s.id, BlockBytes: s.blockBytes}}
 	for i, yes := range here {
@@ -43,6 +40,20 @@ func (n *Node) awayOf(s *space, keys []engine.Key, here []bool, wanted func(i in
 	return a
 }
 
+// hideSick takes what lies on sick drives off what is here: in a pool others may have it.
+func (s *space) hideSick(keys []engine.Key, here []bool) {
+	well := true
+	for i := range s.parts {
+		well = well && s.parts[i].well()
+	}
+	if well {
+		return
+	}
+	for i, k := range keys {
+		here[i] = here[i] && s.part(k).well()
+	}
+}
+
 // findAway is what a load asks others for. It has a status then, so that no chunk has it.
 func (t *transfer) findAway() *away {
 	if t.node.pool == nil {
@@ -52,6 +63,7 @@ func (t *transfer) findAway() *away {
 	if err != nil {
 		return nil // the engine will say so again
 	}
+	t.space.hideSick(t.keys, here)
 	a := t.node.awayOf(t.space, t.keys, here, func(i int) bool { return t.pieces[i] != nil })
 	if a != nil {
 		t.set(a.index, wire.Miss)

@@ -365,3 +365,32 @@ func TestMemoryAndAway(t *testing.T) {
 		}
 	})
 }
+
+// TestSickDriveAway: what lies on a drive that is sick comes from another node that has it.
+func TestSickDriveAway(t *testing.T) {
+	inMesh(t, 2, nil, func(m *mesh) {
+		me := m.nodes[0]
+		me.put(t, 0, 10)
+		m.nodes[1].put(t, 0, 10)
+		time.Sleep(10 * time.Second)
+		me.disk.SetFaults(sim.Plan{Delay: 1, DelayBy: time.Minute})
+		tr, _ := me.read(t, 0, 20*time.Second, 0, 1) // finds it out
+		wantText(t, tr, "1L")
+		if me.store.Health() == nil {
+			t.Fatal("the drive is well")
+		}
+		for _, flags := range []uint32{0, wire.GetPrefix} {
+			tr, took := me.read(t, flags, time.Second, 0, 10)
+			if wantText(t, tr, "10H"); took > 10*time.Millisecond {
+				t.Errorf("took %v", took)
+			}
+		}
+		if a, asks := me.look(t, wire.Match{}, 0, 10); !asks || a.Prefix != 10 {
+			t.Errorf("%+v", a)
+		}
+		if st := me.space.stat(); st.RemoteHits != 20 {
+			t.Errorf("%+v", st)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}

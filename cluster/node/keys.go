@@ -122,7 +122,10 @@ func (c *conn) look(number, group uint32, packed wire.Keys, lease time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	l.away = c.node.awayOf(s, keys, l.here, nil)
+	if c.node.pool != nil {
+		s.hideSick(keys, l.here)
+		l.away = c.node.awayOf(s, keys, l.here, nil)
+	}
 	return l, nil
 }
 

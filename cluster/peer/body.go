@@ -71,16 +71,6 @@ func (r *reader) count(most, bytesEach int, what string) int {
 	return n
 }
 
-// zeros takes n bytes that must be 0.
-func (r *reader) zeros(n int, what string) {
-	for _, b := range r.take(n, what) {
-		if b != 0 {
-			r.fail("%s is not 0", what)
-			return
-		}
-	}
-}
-
 // ids takes a count and so many IDs.
 func (r *reader) ids() []ID {
 	n := r.count(IDsMax, len(ID{}), "IDs")

@@ -15,8 +15,9 @@ func (p *Pool) LoadTime(of Of, at []Place) (longest time.Duration) {
 			bytes[place[0]] += int64(of.BlockBytes)
 		}
 	}
+	now := p.peers.reachable()
 	for number, n := range bytes {
-		if r := p.peers.numberedAs(number); r != nil {
+		if r := now[number]; r != nil {
 			longest = max(longest, r.times.timeFor(r.inFlight.Load()+n))
 		}
 	}
@@ -75,14 +76,14 @@ func (l *loading) loadFrom(r *remote, chunks []chunk) {
 // one at the node with less to do is asked for. What nobody has that can be asked now fails.
 func (l *loading) chunks(some []int) []chunk {
 	type pair struct{ first, second *remote }
-	load := map[*remote]int64{}
+	now, load := l.pool.peers.reachable(), map[*remote]int64{}
 	open := map[pair]int{} // to the chunk that is being filled
 	var all []chunk
 	most := max(1, chunkBytes/l.of.BlockBytes)
 	for _, i := range some {
 		var by pair
 		for _, number := range l.items[i].At {
-			switch r := l.pool.peers.numberedAs(number); {
+			switch r := now[number]; {
 			case r == nil:
 			case by.first == nil:
 				by.first = r

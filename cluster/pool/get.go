@@ -89,11 +89,12 @@ type loading struct {
 // run gives every item a status.
 func (l *loading) run() {
 	var known, unknown []int
+	now := l.pool.peers.reachable()
 	for i := range l.items {
 		it := &l.items[i]
 		it.Status, it.Err = engine.Unanswered, nil
 		if !it.At.Known() {
-			it.At = l.pool.hinted(&it.ID)
+			it.At = now.hinted(l.pool.hints, &it.ID)
 		}
 		if it.At.Known() {
 			known = append(known, i)
@@ -160,13 +161,14 @@ func (l *loading) match(some []int) (found []int) {
 // all, once.
 func (l *loading) elsewhere(some []int) (found []int) {
 	var unknown []int
+	now := l.pool.peers.reachable()
 	for _, i := range some {
 		at := &l.items[i].At
 		for _, number := range l.tried[i] {
 			at.remove(number)
 		}
 		switch {
-		case slices.ContainsFunc(at[:], func(n uint16) bool { return l.pool.peers.numberedAs(n) != nil }):
+		case slices.ContainsFunc(at[:], func(n uint16) bool { return now[n] != nil }):
 			found = append(found, i)
 		case !l.matched[i]:
 			unknown = append(unknown, i)

@@ -164,25 +164,15 @@ func (p *Pool) Find(of Of, ids []ID, done <-chan struct{}) []Place {
 	at := make([]Place, len(ids))
 	var unknown []ID
 	var which []int
+	now := p.peers.reachable()
 	for i := range ids {
-		if at[i] = p.hinted(&ids[i]); !at[i].Known() {
+		if at[i] = now.hinted(p.hints, &ids[i]); !at[i].Known() {
 			unknown, which = append(unknown, ids[i]), append(which, i)
 		}
 	}
 	if len(unknown) > 0 {
 		for j, found := range p.Match(of, unknown, MatchOptions{Done: done}).At {
 			at[which[j]] = found
-		}
-	}
-	return at
-}
-
-// hinted is where a block is remembered to be, on nodes that can be asked now.
-func (p *Pool) hinted(id *ID) (at Place) {
-	found := p.hints.find(id)
-	for i := len(found) - 1; i >= 0; i-- {
-		if p.peers.numberedAs(found[i]) != nil {
-			at.add(found[i])
 		}
 	}
 	return at

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 
@@ -98,18 +97,29 @@ func (ps *peers) usable() []*remote {
 	return slices.DeleteFunc(ps.all(), func(r *remote) bool { return !r.usable() })
 }
 
-// numberedAs is the member of a number, if it is one still and can be asked now; else nil.
-func (ps *peers) numberedAs(number uint16) *remote {
-	if number == 0 {
-		return nil
+// byNumber are usable members by their numbers.
+type byNumber map[uint16]*remote
+
+// reachable are those that can be asked for blocks now.
+func (ps *peers) reachable() byNumber {
+	all := byNumber{}
+	for _, r := range ps.all() {
+		if r.number > 0 && r.usable() {
+			all[r.number] = r
+		}
 	}
-	ps.mu.Lock()
-	r := ps.numbered[number-1]
-	ps.mu.Unlock()
-	if r == nil || !r.usable() {
-		return nil
+	return all
+}
+
+// hinted is where a block is remembered to be, on these nodes.
+func (now byNumber) hinted(h *hints, id *ID) (at Place) {
+	found := h.find(id)
+	for i := len(found) - 1; i >= 0; i-- {
+		if now[found[i]] != nil {
+			at.add(found[i])
+		}
 	}
-	return r
+	return at
 }
 
 // of is the member of this ID; nil if there is none.
@@ -163,6 +173,3 @@ func (p *Pool) Nodes(at Place) []member.Member {
 	}
 	return nodes
 }
-
-// byLoad orders copies so that the peer with less under way comes first.
-func byLoad(a, b *remote) int { return cmp.Compare(a.inFlight.Load(), b.inFlight.Load()) }

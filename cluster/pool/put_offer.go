@@ -11,9 +11,9 @@ import (
 
 // offerKnown offers blocks to the nodes that are remembered to have them.
 func (t *putting) offerKnown(ctx context.Context) {
-	known := map[*remote][]int{}
+	now, known := t.pool.peers.reachable(), map[*remote][]int{}
 	for i := range t.Items {
-		if r := t.pool.peers.numberedAs(t.pool.hints.find(&t.Items[i].ID)[0]); r != nil {
+		if r := now[now.hinted(t.pool.hints, &t.Items[i].ID)[0]]; r != nil {
 			known[r] = append(known[r], i)
 		}
 	}

@@ -25,14 +25,14 @@ func (p *Pool) release(leases []farLease) {
 // Touch makes blocks young again at the nodes that are remembered to have them, root
 // first, and returns of how many that is. It does not wait.
 func (p *Pool) Touch(of Of, ids []ID) (known int) {
-	byNode := map[*remote][]ID{}
+	now, byNode := p.peers.reachable(), map[*remote][]ID{}
 	for i := range ids {
-		at := p.hinted(&ids[i])
+		at := now.hinted(p.hints, &ids[i])
 		if at.Known() {
 			known++
 		}
 		for _, number := range at {
-			if r := p.peers.numberedAs(number); r != nil {
+			if r := now[number]; r != nil {
 				byNode[r] = append(byNode[r], ids[i])
 			}
 		}

@@ -112,14 +112,7 @@ func peerRows(s *admin.PoolStatus) [][]string {
 	rows := [][]string{{"PEER", "STATE", "LINK", "BREAKER", "P50", "P95", "P99", "IN FLIGHT", "GOT", "MISSED", "LATE", "WRONG", "STORED", "FAILURES", "SKIPPED"}}
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		state := p.State
-		switch {
-		case !p.Member:
-			state = "gone"
-		case p.Suspect:
-			state += ", suspect"
-		}
-		rows = append(rows, []string{p.Name, state, p.Link, p.Breaker, timeOrNone(p.P50NS), timeOrNone(p.P95NS), timeOrNone(p.P99NS), units.Bytes(p.InFlightBytes),
+		rows = append(rows, []string{p.Name, stateOf(p), p.Link, p.Breaker, timeOrNone(p.P50NS), timeOrNone(p.P95NS), timeOrNone(p.P99NS), units.Bytes(p.InFlightBytes),
 			fmt.Sprint(p.Hits), fmt.Sprint(p.Misses), fmt.Sprint(p.Late), fmt.Sprint(p.Wrong), fmt.Sprint(p.Stored), fmt.Sprint(p.Failures), fmt.Sprint(p.Skipped)})
 	}
 	return rows

@@ -20,7 +20,7 @@ func printTop(w io.Writer, before, now *admin.State) error {
 	if before == nil || before.Instance != now.Instance || now.UptimeMS <= before.UptimeMS {
 		before = nil
 	}
-	for _, part := range [][][]string{topHead(before, now), topStores(before, now), topWear(now), topSpaces(before, now), topRefused(before, now), topClients(now)} {
+	for _, part := range [][][]string{topHead(before, now), topStores(before, now), topWear(now), topSpaces(before, now), topRefused(before, now), topPool(before, now), topClients(now)} {
 		if len(part) == 0 {
 			continue
 		}

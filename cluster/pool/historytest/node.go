@@ -111,7 +111,7 @@ func (n *node) begin() error {
 	if _, err := hex.Decode(id[:], []byte(st.StoreID)); err != nil {
 		return err
 	}
-	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "pool", Members: l.view, Transport: transport,
+	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "/pool", Members: l.view, Transport: transport,
 		Logger: n.logger("pool"), Copies: c.Copies, LocalPlacement: c.LocalPlacement, Hints: c.Hints,
 		Erase: pool.EraseOptions{FS: n.state, Tombstones: c.Tombstones, Stores: []pool.StoreFact{{ID: id, Empty: st.Blocks == 0}}}}})
 	if err != nil {
@@ -125,6 +125,7 @@ func (n *node) begin() error {
 		l.spaces = append(l.spaces, s)
 	}
 	n.setLife(l)
+	n.r.log.printf("node %d is up: %d blocks, erasures %+v", n.number, l.store.Stat().Blocks, l.process.Pool().Stat().Erase)
 	return nil
 }
 
@@ -166,6 +167,7 @@ func (n *node) die(powerCut bool) (was bool) {
 		return false
 	}
 	n.setLife(nil)
+	n.r.log.printf("node %d dies: %d blocks, erasures %+v", n.number, l.store.Stat().Blocks, l.process.Pool().Stat().Erase)
 	close(l.dead)
 	n.r.model.note(func(f *Figures) { f.Crashes++ })
 	keep := 100

@@ -29,12 +29,11 @@ type direct struct {
 	}
 	writeCall func(fd uintptr) bool
 	writing   struct {
-		m         *memory
-		head      []byte
-		offset, n int
-		filler    bool
-		put       int
-		err       error
+		remainder
+		m      *memory
+		filler bool
+		put    int
+		err    error
 	}
 }
 
@@ -90,12 +89,19 @@ func (d *direct) readNow(fd uintptr) bool {
 	return true
 }
 
-// write writes head[:] and then n bytes of m at offset, as far as the socket takes them
-// at once or, if it takes none, once it does. With filler zeros go in place of the
-// memory. Errors as those of read.
-func (d *direct) write(head []byte, m *memory, offset, n int, filler bool) (int, error) {
+// remainder is what is still to be written of a frame: head, n bytes of a memory from
+// offset on, tail.
+type remainder struct {
+	head      []byte
+	offset, n int
+	tail      []byte
+}
+
+// write writes of a frame as much as the socket takes at once or, if it takes none, once
+// it does. With filler zeros go in place of the memory. Errors as those of read.
+func (d *direct) write(r remainder, m *memory, filler bool) (int, error) {
 	w := &d.writing
-	w.m, w.head, w.offset, w.n, w.filler, w.put, w.err = m, head, offset, n, filler, 0, nil
+	w.remainder, w.m, w.filler, w.put, w.err = r, m, filler, 0, nil
 	err := d.raw.Write(d.writeCall)
 	w.m = nil
 	if err == nil {
@@ -106,23 +112,24 @@ func (d *direct) write(head []byte, m *memory, offset, n int, filler bool) (int,
 
 func (d *direct) writeNow(fd uintptr) bool {
 	w := &d.writing
-	iov := d.out[:0]
-	if len(w.head) > 0 {
-		iov = append(iov, w.head)
-	}
+	iov, n := append(d.out[:0], w.head), 0
 	switch {
 	case w.n == 0:
 	case w.filler:
 		if d.zeros == nil {
 			d.zeros = make([]byte, wasteBytes)
 		}
-		iov = append(iov, d.zeros[:min(w.n, len(d.zeros))])
+		n = min(w.n, len(d.zeros))
+		iov = append(iov, d.zeros[:n])
 	case !w.m.use():
 		w.err = errWithdrawn
 		return true
 	default:
 		defer w.m.leave()
-		iov, _ = w.m.window(iov, w.offset, w.n, piecesMax)
+		iov, n = w.m.window(iov, w.offset, w.n, piecesMax)
+	}
+	if n == w.n {
+		iov = append(iov, w.tail)
 	}
 	put, err := unix.Writev(int(fd), iov)
 	clear(iov)

@@ -34,7 +34,7 @@ type fetched struct {
 	answer transport.Status // Unanswered: it is on its way
 }
 
-func newFetch(f *transport.Fetching) (t *fetch, sizes []uint32, nBytes int64, err error) {
+func newFetch(f *transport.Fetching) (t *fetch, sizes []uint32, err error) {
 	t = &fetch{f: f, blocks: make([]fetched, len(f.Blocks)), left: len(f.Blocks), wake: make(chan struct{}, 1)}
 	if len(f.Blocks) > BlocksMax {
 		err = fmt.Errorf("a fetch of %d blocks, at most %d are allowed", len(f.Blocks), BlocksMax)
@@ -48,14 +48,13 @@ func newFetch(f *transport.Fetching) (t *fetch, sizes []uint32, nBytes int64, er
 		b := &t.blocks[i]
 		b.pieces, b.index, b.freed, b.size = f.Blocks[i].Dst, i, t.freed, uint32(n)
 		sizes[i] = uint32(n)
-		nBytes += int64(n)
 	}
-	return t, sizes, nBytes, err
+	return t, sizes, err
 }
 
 // Fetch implements transport.Link.
 func (l *Link) Fetch(ctx context.Context, kind transport.Kind, body []byte, f *transport.Fetching) ([]byte, error) {
-	t, sizes, nBytes, err := newFetch(f)
+	t, sizes, err := newFetch(f)
 	if err == nil && len(body) > BodyBytesMax {
 		err = tooLong(body)
 	}
@@ -64,7 +63,7 @@ func (l *Link) Fetch(ctx context.Context, kind transport.Kind, body []byte, f *t
 		return nil, err
 	}
 	c := &call{fetch: t}
-	release, err := l.begin(ctx, c, nBytes+int64(len(body)))
+	release, err := l.begin(ctx, c, sizes, body)
 	switch {
 	case err == nil:
 		defer release()
@@ -211,23 +210,27 @@ func (t *fetch) hear(f *conn, h *header) error {
 	} else if !wanted {
 		return f.drop(h)
 	}
-	faulted, err := f.in.into(&b.memory, int(h.Offset), int(h.Length))
+	o, err := f.in.into(&b.memory, int(h.Offset), int(h.Length))
 	if err != nil {
 		return err
 	}
-	if faulted {
+	switch o {
+	case destinationGone:
 		f.s.t.counters.faults.Add(1)
 		t.fail(i, transport.Faulted)
 		return nil
+	case sourceGone:
+		t.fail(i, transport.Miss)
+		return nil
 	}
 	t.mu.Lock()
-	whole := false
+	came := false
 	if b.got += h.Length; b.got == b.size && b.answer == transport.Unanswered && !t.closed {
 		t.cameLocked(i, transport.Done)
-		whole = true
+		came = true
 	}
 	t.mu.Unlock()
-	if whole {
+	if came {
 		t.awake()
 	}
 	return nil

@@ -10,6 +10,14 @@ import (
 // headerBytes is the length of a frame's header.
 const headerBytes = 40
 
+// Behind the bytes of a block in a frame stands one byte more: whether they are the
+// block's. The sender may find out in the middle that its memory is gone.
+const (
+	trailerBytes        = 1
+	trailerWhole   byte = 0
+	trailerSpoiled byte = 1
+)
+
 // chunkBytes is the most that a frame carries; all chunks of a block but its last have
 // exactly so many bytes.
 const chunkBytes = 256 << 10

@@ -150,15 +150,19 @@ func (in *incoming) hear(f *conn, h *header) error {
 	if m == nil {
 		return f.drop(h)
 	}
-	faulted, err := f.in.into(m, int(h.Offset), int(h.Length))
+	o, err := f.in.into(m, int(h.Offset), int(h.Length))
 	if err != nil {
 		return err
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if faulted {
+	switch o {
+	case destinationGone:
 		f.s.t.counters.faults.Add(1)
 		in.failLocked(a, errDestinationGone)
+		return nil
+	case sourceGone:
+		in.failLocked(a, errSourceGone)
 		return nil
 	}
 	if a.got += h.Length; a.got == h.Total && a.failed == nil {

@@ -91,24 +91,46 @@ func (in *input) skip(n int) error {
 	return nil
 }
 
-// into reads n bytes into m at offset. All n are taken off the stream, whatever becomes
-// of m: if it is closed meanwhile the rest is dropped, and also if it is not there (any
-// more), which faulted reports. Errors are the connection's.
-func (in *input) into(m *memory, offset, n int) (faulted bool, err error) {
+// outcome is what became of a chunk.
+type outcome uint8
+
+const (
+	whole           outcome = iota
+	destinationGone         // the memory is not there (any more)
+	sourceGone              // the sender's memory is not: what came are not its bytes
+)
+
+// into reads a chunk of n bytes into m at offset, and its trailer. All of it is taken off
+// the stream, whatever becomes of m: if it is closed meanwhile the rest is dropped, and
+// also if it is not there. Errors are the connection's.
+func (in *input) into(m *memory, offset, n int) (o outcome, err error) {
 	for n > 0 {
 		got, err := in.some(m, offset, n)
 		offset, n = offset+got, n-got
 		switch {
 		case err == nil:
+			continue
 		case err == errWithdrawn:
-			return false, in.skip(n)
 		case isFault(err):
-			return true, in.skip(n)
+			o = destinationGone
 		default:
-			return false, unexpected(err)
+			return o, unexpected(err)
+		}
+		if err := in.skip(n); err != nil {
+			return o, err
+		}
+		n = 0
+	}
+	for in.from == in.to {
+		if err := in.more(); err != nil {
+			return o, unexpected(err)
 		}
 	}
-	return false, nil
+	if in.ahead[in.from] != trailerWhole && o == whole {
+		o = sourceGone
+	}
+	in.from++
+	return o, nil
 }
 
 // some takes up to n bytes off the stream, for m at offset.

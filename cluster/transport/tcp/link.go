@@ -60,8 +60,9 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// begin waits for room and enters a call; release gives the room back.
-func (l *Link) begin(ctx context.Context, c *call, nBytes int64) (release func(), err error) {
+// begin waits for room and enters a call; release gives the room back. It counts what
+// the peer counts (request.reserve).
+func (l *Link) begin(ctx context.Context, c *call, sizes []uint32, body []byte) (release func(), err error) {
 	select {
 	case <-l.gone:
 		return nil, l.lost()
@@ -70,7 +71,7 @@ func (l *Link) begin(ctx context.Context, c *call, nBytes int64) (release func()
 	if err := l.slots.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	nBytes = min(nBytes, l.most)
+	nBytes := min(sealedBytes(sizes, body), l.most)
 	if err := l.bytes.Acquire(ctx, nBytes); err != nil {
 		l.slots.Release(1)
 		return nil, err
@@ -136,7 +137,7 @@ func (l *Link) Call(ctx context.Context, kind transport.Kind, body []byte) ([]by
 		return nil, tooLong(body)
 	}
 	c := &call{}
-	release, err := l.begin(ctx, c, int64(len(body)))
+	release, err := l.begin(ctx, c, nil, body)
 	if err != nil {
 		return nil, err
 	}

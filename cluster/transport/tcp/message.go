@@ -21,6 +21,15 @@ func seal(sizes []uint32, body []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, xxh3.Hash(b))
 }
 
+// sealedBytes is what a request with blocks of these sizes counts of the bytes in flight.
+func sealedBytes(sizes []uint32, body []byte) int64 {
+	n := int64(4*len(sizes) + len(body) + sumBytes)
+	for _, size := range sizes {
+		n += int64(size)
+	}
+	return n
+}
+
 // message is one on its way in, chunk by chunk and in order. Memory for it grows with
 // what has come, not with what was announced.
 type message struct {

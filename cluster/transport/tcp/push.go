@@ -22,7 +22,7 @@ type push struct {
 
 // Push implements transport.Link.
 func (l *Link) Push(ctx context.Context, kind transport.Kind, body []byte, blocks [][][]byte) ([]byte, error) {
-	sizes, nBytes, err := sizesOf(blocks)
+	sizes, err := sizesOf(blocks)
 	if err == nil && len(body) > BodyBytesMax {
 		err = tooLong(body)
 	}
@@ -36,7 +36,7 @@ func (l *Link) Push(ctx context.Context, kind transport.Kind, body []byte, block
 		m := &p.blocks[i]
 		m.pieces, m.freed = blocks[i], func(int) { p.using.Done() }
 	}
-	release, err := l.begin(ctx, c, nBytes+int64(len(body)))
+	release, err := l.begin(ctx, c, sizes, body)
 	if err != nil {
 		return nil, err
 	}
@@ -57,20 +57,19 @@ func (l *Link) Push(ctx context.Context, kind transport.Kind, body []byte, block
 	return c.said()
 }
 
-func sizesOf(blocks [][][]byte) (sizes []uint32, nBytes int64, err error) {
+func sizesOf(blocks [][][]byte) ([]uint32, error) {
 	if len(blocks) > BlocksMax {
-		return nil, 0, fmt.Errorf("a push of %d blocks, at most %d are allowed", len(blocks), BlocksMax)
+		return nil, fmt.Errorf("a push of %d blocks, at most %d are allowed", len(blocks), BlocksMax)
 	}
-	sizes = make([]uint32, len(blocks))
+	sizes := make([]uint32, len(blocks))
 	for i, pieces := range blocks {
 		n := sizeOf(pieces)
 		if n > BlockBytesMax {
-			return nil, 0, fmt.Errorf("a block of %d bytes, at most %d are allowed", n, BlockBytesMax)
+			return nil, fmt.Errorf("a block of %d bytes, at most %d are allowed", n, BlockBytesMax)
 		}
 		sizes[i] = uint32(n)
-		nBytes += int64(n)
 	}
-	return sizes, nBytes, nil
+	return sizes, nil
 }
 
 // allow queues blocks that the peer has room for.

@@ -222,8 +222,8 @@ func (s *session) watch() {
 		s.t.remove(s)
 		close(s.done)
 	}()
-	period := min(s.t.o.Silence, s.peer.silence()) / looksSilent
-	stalled := max(1, int(s.t.o.StallTime/period))
+	period := min(s.t.o.Silence, s.peer.silence(), s.t.o.StallTime) / looksSilent
+	silent, stalled := int(s.t.o.Silence/period)-1, int(s.t.o.StallTime/period)-1
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
@@ -232,7 +232,7 @@ func (s *session) watch() {
 			return
 		case <-ticker.C:
 		}
-		if err := s.look(int(s.t.o.Silence/period)-1, stalled); err != nil {
+		if err := s.look(silent, stalled); err != nil {
 			s.end(err)
 			return
 		}
@@ -268,4 +268,9 @@ func (s *session) look(silentMax, stalledMax int) error {
 }
 
 // drop takes what h brings off the stream.
-func (c *conn) drop(h *header) error { return c.in.skip(int(h.Length)) }
+func (c *conn) drop(h *header) error {
+	if h.Type == typeData {
+		return c.in.skip(int(h.Length) + trailerBytes)
+	}
+	return c.in.skip(int(h.Length))
+}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
@@ -59,9 +60,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	d.level.Set(level)
-	d.log = slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: &d.level}))
+	out := &untilEnd{to: o.Stderr}
+	defer out.end()
+	d.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: &d.level}))
 	if o.Config.Log.Format == "json" {
-		d.log = slog.New(slog.NewJSONHandler(o.Stderr, &slog.HandlerOptions{Level: &d.level}))
+		d.log = slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: &d.level}))
 	}
 	if d.notify, err = newNotifier(o.Getenv("NOTIFY_SOCKET")); err != nil {
 		return err
@@ -93,6 +96,29 @@ func Run(ctx context.Context, o Options) error {
 	stopWatchdog := d.startWatchdog()
 	defer stopWatchdog()
 	return d.run(ctx, path)
+}
+
+// untilEnd writes until the end of Run: what the gossip library has under way then may
+// still log.
+type untilEnd struct {
+	mu   sync.Mutex
+	to   io.Writer
+	over bool
+}
+
+func (u *untilEnd) Write(b []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.over {
+		return len(b), nil
+	}
+	return u.to.Write(b)
+}
+
+func (u *untilEnd) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
 }
 
 // run opens, serves and closes.

@@ -53,7 +53,8 @@ func (o *operator) Locate(ctx context.Context, namespace string, group uint32, k
 }
 
 func (o *operator) Forget(name string) (string, error) {
-	m, err := findMember(o.in.gossip.Status().Members, name)
+	s := o.in.gossip.Status()
+	m, err := findMember(append(s.Members, member.MemberStatus{Member: s.Self}), name)
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spillway-kv/spillway/client"
+	"github.com/spillway-kv/spillway/cmd/spillway/admin"
+	"github.com/spillway-kv/spillway/engine"
+)
+
+// poolNode is a daemon of a pool within this process.
+type poolNode struct {
+	t      *testing.T
+	dir    string
+	name   string
+	socket string
+	stop   context.CancelFunc
+	ended  chan outcome
+}
+
+// startNode runs serve as a node of the pool "try", on ports that are free.
+func startNode(t *testing.T, name string, more ...string) *poolNode {
+	t.Helper()
+	dir := t.TempDir()
+	n := &poolNode{t: t, dir: dir, name: name, socket: filepath.Join(dir, "s"), ended: make(chan outcome, 1)}
+	var ctx context.Context
+	ctx, n.stop = context.WithCancel(t.Context())
+	go func() {
+		args := append([]string{"serve", "--socket", n.socket, "--capacity", "64MiB", "--pool", "try", "--pool-name", name, "--pool-listen", "127.0.0.1:0"}, more...)
+		n.ended <- process{t: t, ctx: ctx}.run(anywhere(filepath.Join(dir, "store"), args...)...)
+	}()
+	t.Cleanup(n.end)
+	n.eventually("there is a socket for operators and it answers", func() bool { return n.run("pool", "status").code == exitPass })
+	return n
+}
+
+// run runs a command of an operator at the node.
+func (n *poolNode) run(args ...string) outcome {
+	return process{t: n.t}.run(append(args, "--socket", n.socket)...)
+}
+
+func (n *poolNode) gossip() string {
+	n.t.Helper()
+	return n.run("pool", "status", "--json").want(n.t, exitPass, "", "").object(n.t, "pool_status")["gossip"].(string)
+}
+
+func (n *poolNode) eventually(what string, is func() bool) {
+	n.t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		select {
+		case o := <-n.ended:
+			n.ended = nil
+			n.t.Fatalf("%s has ended: %+v", n.name, o)
+		default:
+		}
+		if time.Now().After(end) {
+			n.t.Fatalf("%s, never: %s\n%s\n%s", n.name, what, n.run("pool", "members").stdout, n.run("pool", "events").stdout)
+		}
+	}
+}
+
+func (n *poolNode) sees(text string) {
+	n.t.Helper()
+	n.eventually("members show "+text, func() bool {
+		return strings.Contains(strings.Join(strings.Fields(n.run("pool", "members").stdout), " "), text)
+	})
+}
+
+// end stops the daemon and wants it to end well.
+func (n *poolNode) end() {
+	n.stop()
+	if n.ended != nil {
+		(<-n.ended).want(n.t, exitPass, "", "msg=stopped")
+		n.ended = nil
+	}
+}
+
+// TestPoolCommands: what an operator asks two nodes, and what they answer; one leaves and
+// is forgotten.
+func TestPoolCommands(t *testing.T) {
+	a := startNode(t, "a")
+	b := startNode(t, "b", "--join", a.gossip())
+	a.sees("b ")
+	b.sees("a ")
+	a.eventually("both are active", func() bool { return strings.Count(a.run("pool", "members").stdout, "active") == 2 })
+
+	a.run("pool", "members", "--json").want(t, exitPass, `"name":"b"`, "").object(t, "pool_members")
+	a.run("pool", "status").want(t, exitPass, "NO keyring, NO TLS", "").want(t, exitPass, "pool try", "")
+	a.run("pool", "keys").want(t, exitPass, "no keys", "")
+	a.run("pool", "keys", "list", "--json").want(t, exitPass, `"keys":[]`, "").object(t, "pool_keys")
+	a.run("pool", "keys", "use", "00").want(t, exitUsage, "", "no key")
+	a.run("pool", "keys", "add").want(t, exitUsage, "", "no key was given")
+	a.run("pool", "forget", "a").want(t, exitError, "", "is this node")
+	a.run("pool", "forget", "c").want(t, exitError, "", `no such node`)
+	a.run("pool", "locate", "none", "k").want(t, exitError, "", "namespace not found")
+	a.run("pool", "locate", "none", "hex:0").want(t, exitUsage, "", "hex:")
+
+	// A block of a's client is where a says.
+	wait, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := client.Dial(wait, client.Options{Path: a.socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ns, err := c.Namespace(wait, engine.Descriptor{Name: "n", BlockBytes: 4096}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := c.Allocate(4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Put([]client.Block{{Key: []byte("k"), Places: []client.Place{memory.Row(0, 4096)}}}, client.PutOptions{}).Wait()
+	located := a.run("pool", "locate", "n", "k", "other", "--json").want(t, exitPass, "", "").object(t, "pool_locate")
+	if blocks := located["blocks"].([]any); len(blocks[0].(map[string]any)["nodes"].([]any)) != 1 || len(blocks[1].(map[string]any)["nodes"].([]any)) != 0 {
+		t.Errorf("%v", located)
+	}
+	a.run("pool", "locate", "n", "other").want(t, exitPass, "on none of a, b", "")
+
+	top := a.run("top", "--once").want(t, exitPass, "PEER", "")
+	if !strings.Contains(top.stdout, "active") {
+		t.Error(top.stdout)
+	}
+
+	b.end()
+	a.sees("b " + idOf(t, a, "b") + " left")
+	a.run("pool", "forget", "b", "--json").want(t, exitPass, "forgot b", "").object(t, "pool_changed")
+	a.eventually("b is not listed", func() bool { return !strings.Contains(a.run("pool", "members").stdout, "b ") })
+	events := a.run("pool", "events", "--json").want(t, exitPass, `"kind":"left"`, "")
+	if n := strings.Count(events.stdout, "\n"); n < 2 || strings.Count(a.run("pool", "events").stdout, "\n") < n {
+		t.Errorf("%s", events.stdout)
+	}
+	a.run("pool", "events", "--after", "999").want(t, exitPass, "", "")
+}
+
+// idOf is the beginning of a node's ID, as members shows it.
+func idOf(t *testing.T, n *poolNode, name string) string {
+	t.Helper()
+	for line := range strings.Lines(n.run("pool", "members").stdout) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			return f[1]
+		}
+	}
+	t.Fatalf("no %s", name)
+	return ""
+}
+
+// TestPoolFollow: events come as they happen, until the user ends it.
+func TestPoolFollow(t *testing.T) {
+	a := startNode(t, "a")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- process{t: t, ctx: ctx}.run("pool", "events", "--follow", "--socket", a.socket) }()
+	b := startNode(t, "b", "--join", a.gossip())
+	a.sees("b ")
+	b.end()
+	a.eventually("b's end is an event", func() bool { return strings.Contains(a.run("pool", "events").stdout, "left") })
+	stop()
+	if o := <-ended; o.code != exitPass || !strings.Contains(o.stdout, "joined") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestPoolRefused: what cannot be is said, with the exit code of its kind.
+func TestPoolRefused(t *testing.T) {
+	p := process{t: t}
+	p.run("pool", "status", "--socket", "/tmp/none").want(t, exitError, "", "as a node of a pool")
+	p.run("pool", "status", "--admin", "127.0.0.1:1").want(t, exitError, "", "is the daemon running")
+	p.run("pool", "status", "--admin", "127.0.0.1:1", "--token-file", "/none").want(t, exitUsage, "", "/none")
+	a := startNode(t, "a", "--admin", "127.0.0.1:0")
+	dir := t.TempDir()
+	// The same node twice, and the same name twice: the second gives up.
+	second := anywhere(filepath.Join(dir, "store"), "serve", "--socket", filepath.Join(dir, "s"), "--capacity", "64MiB", "--pool", "try", "--pool-name", "b", "--pool-listen", "127.0.0.1:0")
+	config := write(t, "c.toml", fmt.Sprintf("[pool]\ndir = %q\n", filepath.Join(a.dir, "store.pool")))
+	p.run(append(second, "--config", config)...).want(t, exitUsage, "", "belongs to a node that runs")
+	third := anywhere(filepath.Join(dir, "third"), "serve", "--socket", filepath.Join(dir, "s"), "--capacity", "64MiB", "--pool", "try", "--pool-name", "a", "--pool-listen", "127.0.0.1:0", "--join", a.gossip())
+	p.run(third...).want(t, exitError, "", "another live node has this name")
+	a.run("pool", "members").want(t, exitPass, "a (this)", "")
+	a.run("pool", "events").want(t, exitPass, "conflict", "")
+	if info, err := os.Stat(a.socket + admin.SocketSuffix); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
