@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"strings"
 
@@ -42,26 +43,16 @@ func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("pool state in %s: %w", dir, err), s.close())
 	}
-<<<<<<< HEAD
 	return s, k, nil
 }
 
 func (s *state) open(node member.ID, log *slog.Logger) (k *known, err error) {
-	if _, err := s.fs.Stat(s.dir); errors.Is(err, errNotExist) {
-		if err := errors.Join(s.fs.MkdirAll(s.dir, 0o700), syncDir(s.fs, s.fs.PathDir(s.dir))); err != nil {
-			return nil, err
-=======
-	if err := syncDir(fs, fs.PathDir(dir)); err != nil { // or a power cut takes the directory, and all in it
-		return nil, nil, err
+	if err := s.fs.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
 	}
-	if s.lock, err = fs.Lock(fs.PathJoin(dir, "POOL.lock")); err != nil {
-		return nil, nil, fmt.Errorf("pool state in %s: %w", dir, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("pool state in %s: %w", dir, err), s.close())
->>>>>>> main
-		}
+	// Or a power cut takes the directory, and all in it, away.
+	if err := syncDir(s.fs, s.fs.PathDir(s.dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return nil, err
 	}
 	if s.lock, err = s.fs.Lock(s.fs.PathJoin(s.dir, "POOL.lock")); err != nil {
 		return nil, err
