@@ -182,9 +182,9 @@ func (r *room) take(id member.ID, used bool, nBytes int64) bool {
 
 // MoveStat is what the pool moves of its own accord.
 type MoveStat struct {
-	Drain  DrainStat  `json:"drain"`
-	Repair RepairStat `json:"repair"`
-	Hot    HotStat    `json:"hot"`
+	Drain  DrainStat  `json:"drain"`  // handing everything over, before the node leaves
+	Repair RepairStat `json:"repair"` // making copies anew that were lost
+	Hot    HotStat    `json:"hot"`    // keeping copies here of what is read often
 }
 
 func (m *mover) moveStat() MoveStat {
