@@ -65,9 +65,9 @@ type Job struct {
 	First         int   // Transfer, Cost: number of the first new block; Pool...: of the first block
 	Steps         []int // Resident: numbers of blocks at which to look
 	Depth         int   // calls at once
-	Batch         int   // Transfer: blocks of one get; 0 is 1
+	Batch         int   // Transfer, PoolRead: blocks of one get; 0 is 1
 	SmallPages    bool  // Transfer: memory of 4 KiB pages, not registered
-	SharedPages   bool  // Transfer: memory as a client shares it: a memfd's pages, registered
+	SharedPages   bool  // Transfer, BareRead: memory as a client shares it: a memfd's pages, registered
 	Runtime       time.Duration
 	Seed          uint64
 	ReadShare     float64 // Transfer: share of gets; the others put new blocks

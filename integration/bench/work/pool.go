@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -62,18 +63,19 @@ func (j *Job) poolFill(ctx context.Context) (sample Sample, err error) {
 	return sample, nil
 }
 
-// tries is how often a block is asked for that a busy machine did not bring in time.
+// tries is how often a call is made whose blocks a busy machine did not bring in time.
 const tries = 3
 
-// poolRead gets blocks through a daemon, from First on, one a call. With Beside, one more
-// caller asks for blocks of another range meanwhile, which is not measured.
+// poolRead gets blocks through a daemon, from First on, Batch of them a call. With Beside,
+// one more caller asks for blocks of another range meanwhile, which is not measured.
 func (j *Job) poolRead(ctx context.Context) (sample Sample, err error) {
 	c, ns, err := j.dialled(ctx)
 	if err != nil {
 		return sample, err
 	}
 	defer c.Close()
-	rows, err := c.Allocate(int64(j.Depth+1) * int64(j.BlockBytes))
+	batch := max(j.Batch, 1)
+	rows, err := c.Allocate(int64(j.Depth*batch+1) * int64(j.BlockBytes))
 	if err != nil {
 		return sample, err
 	}
@@ -88,10 +90,20 @@ func (j *Job) poolRead(ctx context.Context) (sample Sample, err error) {
 	before := j.daemonSeconds()
 	sample, err = j.measure(ctx, func(worker int) (doer, error) {
 		rng := rand.New(rand.NewPCG(j.Seed, uint64(worker)))
-		block := []client.Block{{Places: []client.Place{rows.Row(worker, j.BlockBytes)}}}
-		return func() (bool, error) { return true, j.poolGet(ns, block, j.First+rng.IntN(j.Blocks)) }, nil
+		blocks := make([]client.Block, batch)
+		for i := range blocks {
+			blocks[i].Places = []client.Place{rows.Row(worker*batch+i, j.BlockBytes)}
+		}
+		return func() (bool, error) {
+			for i, n := range rng.Perm(j.Blocks)[:batch] {
+				blocks[i].Key = key(j.First + n).Bytes
+			}
+			return true, poolGet(ns, blocks)
+		}, nil
 	})
 	sample.CPUSeconds += j.daemonSeconds() - before
+	sample.Ops *= float64(batch)
+	sample.IOPS *= float64(batch)
 	close(over)
 	beside.Wait()
 	return sample, err
@@ -103,7 +115,8 @@ func (j *Job) poolWarm(ctx context.Context, ns *client.Namespace, rows *client.R
 	block := []client.Block{{Places: []client.Place{rows.Row(0, j.BlockBytes)}}}
 	began := time.Now()
 	for n := j.First; n < j.First+j.Warm; {
-		err := j.poolGet(ns, block, n)
+		block[0].Key = key(n).Bytes
+		err := poolGet(ns, block)
 		switch {
 		case err == nil:
 			n++
@@ -116,20 +129,20 @@ func (j *Job) poolWarm(ctx context.Context, ns *client.Namespace, rows *client.R
 	return nil
 }
 
-func (j *Job) poolGet(ns *client.Namespace, block []client.Block, n int) error {
-	block[0].Key = key(n).Bytes
-	var s client.Status
+func poolGet(ns *client.Namespace, blocks []client.Block) error {
+	var statuses []client.Status
 	for range tries {
-		if s = ns.Get(block, client.GetOptions{NoTouch: true}).Wait().Statuses[0]; s == client.Hit {
+		statuses = ns.Get(blocks, client.GetOptions{NoTouch: true}).Wait().Statuses
+		if !slices.ContainsFunc(statuses, func(s client.Status) bool { return s != client.Hit }) {
 			return nil
 		}
 	}
-	return fmt.Errorf("block %d: %v", n, s)
+	return fmt.Errorf("blocks from %s on: %v", blocks[0].Key, statuses)
 }
 
 // ask asks for blocks from Beside on, whatever comes of it.
 func (j *Job) ask(ns *client.Namespace, rows *client.Region, over <-chan struct{}) {
-	block := []client.Block{{Places: []client.Place{rows.Row(j.Depth, j.BlockBytes)}}}
+	block := []client.Block{{Places: []client.Place{rows.Row(j.Depth*max(j.Batch, 1), j.BlockBytes)}}}
 	for n := 0; ; n++ {
 		select {
 		case <-over:
