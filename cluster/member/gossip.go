@@ -69,10 +69,11 @@ type Gossip struct {
 	logDropped  atomic.Int64
 	seeds       []*seed
 	pending     map[uint64]chan ask
-	established bool
+	standing    standing
 	contested   bool                    // somewhere this node's name stands with another address
 	disputed    map[netip.AddrPort]bool // addresses of disputes that are not settled
 	leaving     bool                    // nobody is joined any more
+	agreeNext   time.Time               // when the others are asked again to take this node's address in
 	reached     bool                    // somebody has answered over this node's advertised address
 	sentOnly    time.Time               // since when others were reached and none of them has answered; zero: not so
 	refused     error

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -222,48 +223,81 @@ func (g *Gossip) tryLost(lost record, room chan struct{}) {
 	}
 }
 
-// agree has the others take this node's address in, while its name still stands with
-// another one: they do so once they have found the old address dead.
+// agree has the others take this node's address in, while its name or ID still stands with
+// another one: they do so once they have found the old address dead. It is beyond doubt
+// when none of them objects.
 func (g *Gossip) agree(room chan struct{}) {
 	g.mu.Lock()
-	contested := g.contested
-	g.contested = false
+	if !g.contested || time.Until(g.agreeNext) > 0 {
+		g.mu.Unlock()
+		return
+	}
+	g.agreeNext = time.Now().Add(g.t.joinRetry)
 	var with []netip.AddrPort
 	for _, r := range g.live {
 		if !r.over {
 			with = append(with, r.at)
 		}
 	}
-	g.mu.Unlock()
-	if !contested {
-		return
+	if len(with) > 0 {
+		g.contested = false // a join that meets an objection contests it once more
 	}
+	g.mu.Unlock()
 	rand.Shuffle(len(with), func(i, j int) { with[i], with[j] = with[j], with[i] })
+	var failed atomic.Bool
 	var tries sync.WaitGroup
 	for _, at := range with[:min(len(with), agreeOnce)] {
-		tries.Go(func() { _ = g.join(at, room) }) // a conflict contests the name once more
+		tries.Go(func() {
+			if g.join(at, room) != nil {
+				failed.Store(true)
+			}
+		})
 	}
 	tries.Wait()
+	if failed.Load() { // who did not answer did not agree
+		g.mu.Lock()
+		g.contested = true
+		g.mu.Unlock()
+	}
 }
 
-// establish makes a node established whose name and address are beyond doubt: all seeds
+// standing is how well established a node is: of two with one name the better one stays.
+type standing uint8
+
+// Standings.
+const (
+	newcomer standing = iota // not all seeds were tried, or somebody objects
+	alone                    // nobody objects, and nobody else is there
+	accepted                 // others have taken its name and address in, and reach it
+)
+
+// establish raises the standing of a node whose name and address are beyond doubt: all seeds
 // were tried, nobody disputes, and if there are others, one has answered. If none does,
 // though they take questions, nobody can reach this node.
 func (g *Gossip) establish() {
 	g.mu.Lock()
-	alone, tried := true, true
+	single, tried := true, true
 	for _, r := range g.live {
-		alone = alone && r.over
+		single = single && r.over
 	}
 	for _, s := range g.seeds {
 		tried = tried && s.attempts > 0
 	}
-	ready := tried && !g.contested && len(g.disputed) == 0 && (alone || g.reached)
-	if ready && !g.established && g.refused == nil {
-		g.established = true
-		g.changedLocked()
+	now := newcomer
+	switch {
+	case !tried || len(g.disputed) > 0 || g.refused != nil:
+	case single:
+		now = alone
+	case !g.contested && g.reached:
+		now = accepted
 	}
-	lost := !g.established && !alone && !g.reached && !g.sentOnly.IsZero() && time.Since(g.sentOnly) > g.t.reachTimeout
+	if now > g.standing {
+		if g.standing == newcomer {
+			g.changedLocked()
+		}
+		g.standing = now
+	}
+	lost := g.standing == newcomer && !single && !g.reached && !g.sentOnly.IsZero() && time.Since(g.sentOnly) > g.t.reachTimeout
 	g.mu.Unlock()
 	if lost {
 		g.refuse(fmt.Errorf("%w at %s, which it advertises, over TCP; say with advertise where they can", ErrUnreachable, g.advertise))
