@@ -111,7 +111,8 @@ func (n *Node) setSights(o *Options) {
 }
 
 // gate drops the blocks of a put that are not worth a write: absent ones that are partial,
-// seen for the first time, or over the write budget; of what is moved only these last.
+// seen for the first time, or over the write budget; of what is moved only these last, and
+// never these of what may go away.
 // Behind the first that is dropped none is admitted: it would be of no use.
 func (b *batch) gate(w *putting) {
 	o := b.node.options.Load()
@@ -121,7 +122,7 @@ func (b *batch) gate(w *putting) {
 	}
 	limited := false
 	for i := range b.space.parts {
-		limited = limited || b.space.parts[i].drive.budget.Limited()
+		limited = limited || !w.away && b.space.parts[i].drive.budget.Limited()
 	}
 	partial := w.options.Partial && !o.Admission.PartialBlocks && !w.moved
 	if sights == nil && !limited && !partial {

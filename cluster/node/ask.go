@@ -66,6 +66,7 @@ func (q *request) find(l *look, answer func() wire.Message) {
 
 // ask asks the other nodes for what is not here.
 func (l *look) ask(over <-chan struct{}) {
+	l.away.derive()
 	found := l.away.pool.Match(l.away.of, l.away.ids, pool.MatchOptions{Lease: l.lease, Done: over})
 	l.away.at = found.At
 	l.leased += found.Leased
@@ -114,5 +115,6 @@ func (c *conn) touchAway(m *wire.KeyList) int {
 	if err != nil || l.away == nil {
 		return 0
 	}
+	l.away.derive()
 	return l.away.pool.Touch(l.away.of, l.away.ids)
 }

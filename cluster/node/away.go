@@ -16,28 +16,43 @@ import (
 // away are the blocks of a request that are not here.
 type away struct {
 	pool  *pool.Pool
-	of    pool.Of
-	ids   []pool.ID
+	space poolSpace
+	keys  []engine.Key
+	of    pool.Of   // and
+	ids   []pool.ID // of keys, see derive
 	index []int        // of each in the request
 	at    []pool.Place // of each, as far as it was asked; nil: it was not
 }
 
-// awayOf are the keys that are not here and that wanted, which may be nil, asks for; nil if
-// all are here. The node has a pool.
+// awayOf is absentOf with the blocks' IDs.
 func (n *Node) awayOf(s *space, keys []engine.Key, here []bool, wanted func(i int) bool) *away {
-	var absent []engine.Key
-	a := &away{pool: n.pool, of: pool.Of{Namespace: s.id, BlockBytes: s.blockBytes}}
+	a := n.absentOf(s, keys, here, wanted)
+	if a != nil {
+		a.derive()
+	}
+	return a
+}
+
+// absentOf are the keys that are not here and that wanted, which may be nil, asks for; nil
+// if all are here. The node has a pool.
+func (n *Node) absentOf(s *space, keys []engine.Key, here []bool, wanted func(i int) bool) *away {
+	a := &away{pool: n.pool, space: poolSpace{s, n}}
 	for i, yes := range here {
 		if !yes && (wanted == nil || wanted(i)) {
-			absent = append(absent, keys[i])
+			a.keys = append(a.keys, keys[i])
 			a.index = append(a.index, i)
 		}
 	}
-	if len(absent) == 0 {
+	if len(a.keys) == 0 {
 		return nil
 	}
-	a.ids, a.of.Incarnation = poolSpace{s, n}.IDs(absent)
 	return a
+}
+
+// derive makes the IDs, which takes a while.
+func (a *away) derive() {
+	a.of = pool.Of{Namespace: a.space.s.id, BlockBytes: a.space.s.blockBytes}
+	a.ids, a.of.Incarnation = a.space.IDs(a.keys)
 }
 
 // hideSick takes what lies on sick drives off what is here: in a pool others may have it.

@@ -124,7 +124,7 @@ func (c *conn) look(number, group uint32, packed wire.Keys, lease time.Duration)
 	}
 	if c.node.pool != nil {
 		s.hideSick(keys, l.here)
-		l.away = c.node.awayOf(s, keys, l.here, nil)
+		l.away = c.node.absentOf(s, keys, l.here, nil)
 	}
 	return l, nil
 }

@@ -109,11 +109,15 @@ func (l local) Room() (capacityBytes, freeBytes int64) {
 		}
 		st := store.Stat()
 		capacityBytes += st.CapacityBytes
-		free := st.CapacityBytes - st.CapacityBytes/16 // some of it is index, log and slots kept free
-		for i := range st.Namespaces {
-			free -= int64(st.Namespaces[i].Blocks) * int64(st.Namespaces[i].SlotBytes)
+		free := int64(0)
+		for i := range st.Namespaces { // what one may grow by, another may as well, but not both
+			one := &st.Namespaces[i]
+			free = max(free, int64(one.Slots-one.Blocks)*int64(one.SlotBytes))
 		}
-		freeBytes += max(free, 0)
+		if len(st.Namespaces) == 0 {
+			free = st.CapacityBytes - st.CapacityBytes/16 // some of it is index, log and slots kept free
+		}
+		freeBytes += free
 	}
 	return capacityBytes, freeBytes
 }
@@ -140,3 +144,7 @@ func (n *Node) note(what string, cause error) { n.log.Debug(what, "for", "a peer
 
 // well reports whether what the part holds can be read.
 func (p *part) well() bool { return !errors.Is(p.store.Health(), engine.ErrSick) }
+
+// PoolSpace is a namespace as the pool sees it on this node, opened if the stores know it;
+// nil if they do not.
+func (n *Node) PoolSpace(id [32]byte) pool.Space { return local{n}.Space(id) }

@@ -16,7 +16,7 @@ func (q *request) put(m *wire.Put) {
 	}
 	deadline, stop := q.patience(m.DeadlineUS)
 	defer stop()
-	t.storeAll(t.putting(m, deadline))
+	t.put(t.putting(m, deadline))
 	t.node.predicting.see(prefetch.Stored, t.space, q.c.number, t.keys, int(m.Depth))
 	t.reply(func(s wire.Status) bool { return s == wire.Stored || s == wire.Present })
 }

@@ -49,6 +49,7 @@ type spaceCounters struct {
 	declined                                           atomic.Uint64                      // found, and answered as absent because computing is quicker
 	memoryHits                                         atomic.Uint64                      // of hits, from memory
 	remoteHits                                         atomic.Uint64                      // of hits, from other nodes
+	remoteStored                                       atomic.Uint64                      // of stored, by other nodes and not here
 	prefixHits                                         atomic.Uint64                      // hits with all before them in the request hit
 	readBytes, writtenBytes                            atomic.Uint64
 }

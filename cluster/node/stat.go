@@ -69,6 +69,7 @@ type SpaceStat struct {
 	Late           uint64 `json:"late"`                   // blocks of Gets past their deadline
 	Busy           uint64 `json:"busy"`                   // blocks of Gets refused at a bound
 	Stored         uint64 `json:"stored"`                 // blocks of Puts
+	RemoteStored   uint64 `json:"remote_stored"`          // of those, stored by other nodes of the pool and not here
 	Present        uint64 `json:"present"`                // blocks of Puts that were here
 	Dropped        uint64 `json:"dropped"`                // blocks of Puts refused or failed
 	NotFull        uint64 `json:"dropped_partial"`        // of those, partial blocks
@@ -77,7 +78,7 @@ type SpaceStat struct {
 	QueueFull      uint64 `json:"dropped_queue"`          // of those, beyond the bounds of the queue
 	LatePuts       uint64 `json:"late_puts"`              // blocks of Puts past their deadline
 	ReadBytes      uint64 `json:"read_bytes"`             // of hits
-	WrittenBytes   uint64 `json:"written_bytes"`          // of stored blocks
+	WrittenBytes   uint64 `json:"written_bytes"`          // of blocks stored here
 }
 
 // DriveStat is a store's queue.
@@ -165,6 +166,7 @@ func (s *space) stat() SpaceStat {
 	st.Declined = k.declined.Load()
 	st.MemoryHits, st.RemoteHits = k.memoryHits.Load(), k.remoteHits.Load()
 	st.Hits, st.PrefixHits, st.Misses, st.Late, st.Busy = k.hits.Load(), k.prefixHits.Load(), k.misses.Load(), k.late.Load(), k.busy.Load()
+	st.RemoteStored = k.remoteStored.Load()
 	st.Stored, st.Present, st.Dropped, st.LatePuts = k.stored.Load(), k.present.Load(), k.dropped.Load(), k.latePuts.Load()
 	for why, n := range map[admit.Reason]*uint64{admit.Partial: &st.NotFull, admit.FirstSight: &st.FirstSight, admit.OverBudget: &st.OverBudget, admit.QueueFull: &st.QueueFull} {
 		*n = k.refused[why].Load()

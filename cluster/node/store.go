@@ -14,8 +14,10 @@ type putting struct {
 	options engine.PutOptions
 	// place is where block i stands in its chain, and what it is worth.
 	place func(i int) (depth, span uint32, importance uint8)
-	// moved is a copy of what the pool has admitted before.
+	// moved says that admission has judged the blocks before: the write budget alone counts.
 	moved bool
+	// away says that they may go to other nodes, whose write budgets count then.
+	away bool
 }
 
 // storeAll stores the blocks that are admitted, and gives every block a status.

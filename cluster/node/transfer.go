@@ -19,6 +19,7 @@ type transfer struct {
 	versions   []engine.Version // of a load, where the node has a memory tier: what is here
 	fromMemory int              // blocks that came from there
 	fromAway   int              // blocks that came from other nodes
+	storedAway int              // blocks that only other nodes have stored
 	noTouch    bool             // of a load: leave ages as they are
 
 	mu       sync.Mutex
@@ -216,5 +217,6 @@ func (t *transfer) count(prefix int) {
 	add(&k.latePuts, wire.Late)
 	add(&k.present, wire.Present)
 	add(&k.dropped, wire.Dropped)
-	k.writtenBytes.Add(n[wire.Stored] * uint64(t.space.blockBytes))
+	k.remoteStored.Add(uint64(t.storedAway))
+	k.writtenBytes.Add((n[wire.Stored] - uint64(t.storedAway)) * uint64(t.space.blockBytes))
 }

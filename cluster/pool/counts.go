@@ -29,7 +29,7 @@ func (p *Pool) Stat() Stat {
 	c := &p.counts
 	st := Stat{Pool: p.o.PoolID, Node: p.o.Node.String(), Name: p.o.Name, Transport: p.o.Transport.Name(), Copies: p.o.Copies, Placement: "run",
 		Hints: p.hints.len(), Lent: p.lent.len(), Matches: c.matches.Load(), Asked: c.asked.Load(), Found: c.found.Load(),
-		Puts: p.puts.stat(), Erase: p.erase.stat()}
+		Puts: p.puts.stat(), Erase: p.erase.stat(), Moves: p.move.moveStat()}
 	if p.o.LocalPlacement {
 		st.Placement = "local"
 	}

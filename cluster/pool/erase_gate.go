@@ -173,9 +173,3 @@ func (p *Pool) Drains() bool {
 func (p *Pool) setDrains(drains bool) error {
 	return p.erase.commit(&batch{also: func(s *stateFile) { s.drains = drains }})
 }
-
-// setLeaves says that the node stops for good.
-func (p *Pool) setLeaves() {
-	p.erase.leaves.Store(true)
-	p.announce()
-}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
@@ -55,6 +56,9 @@ type Options struct {
 	ArrivalBytes  int64
 
 	Erase EraseOptions
+	Move  MoveOptions
+	// Journal hears of what an operator should know; nil: nobody does.
+	Journal *journal.Journal
 }
 
 func (o *Options) setDefaults() {
@@ -73,6 +77,7 @@ func (o *Options) setDefaults() {
 	setDefault(&o.PutQueueTime, 2*time.Second)
 	setDefault(&o.ArrivalBytes, 256<<20)
 	o.Erase.setDefaults()
+	o.Move.setDefaults()
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -107,7 +112,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("%w: %s is %d, want %d to %d", ErrOptions, c.name, c.n, c.min, c.max)
 		}
 	}
-	return o.Erase.validate()
+	return errors.Join(o.Erase.validate(), o.Move.validate())
 }
 
 // Bounds of options.
@@ -137,6 +142,7 @@ type Pool struct {
 	frames  *semaphore.Weighted // bytes of private memory
 	counts  counters
 	erase   *eraser
+	move    *mover
 
 	puts      putCounters
 	arrivals  *semaphore.Weighted // bytes of blocks that peers bring
@@ -184,6 +190,7 @@ func New(o Options) (*Pool, error) {
 		p.stop()
 		return nil, err
 	}
+	p.move = newMover(p)
 	return p, nil
 }
 
@@ -200,6 +207,7 @@ func (p *Pool) Start(local Local) error {
 		}
 	})
 	p.spawn(p.peers.follow)
+	p.spawn(p.move.run)
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/fault"
 	"github.com/spillway-kv/spillway/tiering/admit"
 )
 
@@ -170,7 +169,7 @@ func (s *sending) message(items *[]int, behind []int) (*peer.Put, [][][]byte) {
 	kept, blocks := (*items)[:0:0], [][][]byte(nil)
 	for _, i := range *items {
 		item, sum := &s.Items[i], uint64(0)
-		if err := fault.Guard(func() { sum = engine.Checksum(item.ID, item.Src) }); err != nil {
+		if err := guard(func() { sum = engine.Checksum(item.ID, item.Src) }); err != nil {
 			s.drop([]int{i}, admit.Admitted, err)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/fault"
 )
 
 // putCounters count puts of this node's clients, and blocks that peers bring.
@@ -157,7 +158,8 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 	a.blocks = make([][]byte, len(keys))
 	for i := range keys {
 		block := memory[i*blockBytes : (i+1)*blockBytes : (i+1)*blockBytes]
-		if err := in.Receive([][]byte{block}); err != nil {
+		err := in.Receive([][]byte{block})
+		if err != nil && !fault.OfMemory(err) {
 			leave()
 			return err
 		}
@@ -165,7 +167,7 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 		case incarnation != a.message.Scope.Incarnation || !fresh[i]:
 			a.taken[i].Status = peer.PutErased
 			a.pool.puts.takenErased.Add(1)
-		case engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
+		case err != nil || engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
 			a.taken[i].Status = peer.PutWrong
 			a.pool.puts.takenWrong.Add(1)
 		default:

@@ -247,7 +247,7 @@ func (r *remote) setDown(cause error) {
 	r.link, r.state, r.cause = nil, linkDown, cause
 	r.settleLocked()
 	r.mu.Unlock()
-	if was != linkDown && r.pool.ctx.Err() == nil {
+	if (was == linkNew || was == linkUp) && r.pool.ctx.Err() == nil {
 		r.pool.log.Info("no link to a peer", "peer", r.id, "cause", cause)
 	}
 }

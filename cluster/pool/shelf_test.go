@@ -227,6 +227,9 @@ func (s *stand) close(t *testing.T) {
 	if err := s.pool.Close(ctx); err != nil {
 		t.Error(err)
 	}
+	if !s.pool.AllFramesBack() || !s.pool.AllRoomBack() {
+		t.Error("private memory, or room at a peer, has not come back")
+	}
 	if err := s.store.Close(); err != nil {
 		t.Error(err)
 	}

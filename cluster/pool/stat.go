@@ -19,6 +19,7 @@ type Stat struct {
 	Asked      uint64     `json:"asked"`      // blocks asked for in them
 	Found      uint64     `json:"found"`      // of those, found
 	Puts       PutStat    `json:"puts"`       // blocks stored through the pool
+	Moves      MoveStat   `json:"moves"`      // what the pool moves of its own accord
 	Erase      EraseStat  `json:"erase"`      // what was erased, and who knows of it
 	Peers      []PeerStat `json:"peers"`      // the other members, and those that were, by name
 }

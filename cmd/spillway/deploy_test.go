@@ -127,3 +127,23 @@ func TestCompose(t *testing.T) {
 		}
 	}
 }
+
+// TestDeployWords: what the pages of deploy have people run is there.
+func TestDeployWords(t *testing.T) {
+	known := map[string]bool{}
+	for _, n := range leaves() {
+		known[strings.TrimPrefix(n.FullPath(), "spillway ")] = true
+	}
+	for _, name := range []string{"kubernetes/README.md", "container/compose.yaml", "container/README.md"} {
+		text, err := os.ReadFile(filepath.Join(deployDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range strings.Split(string(text), "spillway pool ")[1:] {
+			word := strings.FieldsFunc(part, func(r rune) bool { return r < 'a' || r > 'z' })[0]
+			if !known["pool "+word] && word != "keys" {
+				t.Errorf("%s: there is no spillway pool %s", name, word)
+			}
+		}
+	}
+}

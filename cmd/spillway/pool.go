@@ -18,6 +18,8 @@ type poolCmd struct {
 	Status  poolStatusCmd  `cmd:"" help:"Show a node's part in its pool, and what it knows of each other node."`
 	Members poolMembersCmd `cmd:"" help:"List the nodes of the pool, and say which cannot be reached."`
 	Locate  poolLocateCmd  `cmd:"" help:"Say which nodes have a block."`
+	Drain   poolDrainCmd   `cmd:"" help:"Have this node hand its blocks over to the others, and show how far it is."`
+	Undrain poolUndrainCmd `cmd:"" help:"End a drain: this node takes new blocks again."`
 	Forget  poolForgetCmd  `cmd:"" help:"Have the whole pool forget a node that is gone for good."`
 	Keys    poolKeysCmd    `cmd:"" help:"List or change the keys of this node's gossip."`
 	Events  poolEventsCmd  `cmd:"" help:"Show what happened in the pool, as this node saw it."`

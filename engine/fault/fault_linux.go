@@ -3,6 +3,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"syscall"
@@ -26,3 +27,7 @@ func Guard(touch func()) (err error) {
 	touch()
 	return nil
 }
+
+// OfMemory reports whether err says that memory is not there: one of Guard, or of a system
+// call.
+func OfMemory(err error) bool { return errors.Is(err, syscall.EFAULT) }

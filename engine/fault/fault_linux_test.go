@@ -49,7 +49,7 @@ func TestGuard(t *testing.T) {
 		"hash pieces":  func() { h := xxh3.NewSeed(1); _, _ = h.Write(mem[:100]); _, _ = h.Write(mem[100:]) },
 	} {
 		for range 3 {
-			if err := fault.Guard(touch); !errors.Is(err, syscall.EFAULT) {
+			if err := fault.Guard(touch); !errors.Is(err, syscall.EFAULT) || !fault.OfMemory(err) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

@@ -178,12 +178,14 @@ func (g *guest) begin(h *header) *request {
 // maxTime bounds deadlines that a peer names.
 const maxTime = 24 * time.Hour
 
-// reserve takes the room that a whole request needs.
+// reserve takes the room that a whole request needs. A peer that keeps to what it was
+// told is never refused: what it has and this side has not counted yet as sent is not
+// more than that once again. One that is larger than all counts as all, as at the peer.
 func (r *request) reserve(sizes []uint32, body []byte) bool {
-	nBytes := sealedBytes(sizes, body)
+	nBytes := min(sealedBytes(sizes, body), r.g.t.o.InFlightBytes)
 	r.g.mu.Lock()
 	defer r.g.mu.Unlock()
-	if r.g.bytes > 0 && r.g.bytes+nBytes > r.g.t.o.InFlightBytes {
+	if r.g.bytes+nBytes > 2*r.g.t.o.InFlightBytes {
 		return false
 	}
 	r.g.bytes += nBytes
@@ -199,7 +201,6 @@ func (r *request) refuse(text string) {
 
 // serve runs the handler and answers.
 func (r *request) serve(sizes []uint32, body []byte) {
-	defer r.handled()
 	from, kind := r.g.peer.Hello, transport.Kind(r.h.Code)
 	var answer []byte
 	var err error
@@ -215,7 +216,9 @@ func (r *request) serve(sizes []uint32, body []byte) {
 		answer, err = r.guarded(func() ([]byte, error) { return r.g.handler.Push(r.ctx, from, kind, body, in) })
 		in.close()
 	}
-	if r.ctx.Err() == nil { // else nobody waits, or will in a moment
+	waiting := r.ctx.Err() == nil // else nobody does, or will not in a moment
+	r.handled()                   // first: the answer makes room for the peer's next call
+	if waiting {
 		r.answer(answer, err)
 	}
 }

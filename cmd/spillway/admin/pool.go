@@ -31,6 +31,9 @@ type Pool interface {
 	Transport() tcp.Counts
 	// Locate says which nodes have the blocks of these keys.
 	Locate(ctx context.Context, namespace string, group uint32, keys [][]byte) (blocks []Located, asked []string, err error)
+	// Drain has this node hand its blocks over, Undrain has it take new ones again.
+	Drain() error
+	Undrain() error
 	// Forget has the whole pool forget a node that is gone, by name or beginning of its ID.
 	Forget(node string) (what string, err error)
 	// Keys are those of the gossip, the primary first; none: it is not encrypted.
@@ -130,6 +133,8 @@ func (v *View) poolRoutes(mux *http.ServeMux, o ServerOptions) {
 			return "", errNoPool
 		}))
 	}
+	change("drain", func(p Pool, _ []byte) (string, error) { return "this node drains", p.Drain() })
+	change("undrain", func(p Pool, _ []byte) (string, error) { return "this node takes new blocks", p.Undrain() })
 	change("forget", forget)
 	change("keys", changeKeys)
 }

@@ -37,6 +37,14 @@ func (f *fakePool) note(format string, args ...any) (string, error) {
 	f.done = append(f.done, what)
 	return what, f.err
 }
+func (f *fakePool) Drain() error {
+	_, err := f.note("drain")
+	return err
+}
+func (f *fakePool) Undrain() error {
+	_, err := f.note("undrain")
+	return err
+}
 func (f *fakePool) Forget(node string) (string, error) { return f.note("forget %s", node) }
 func (f *fakePool) ChangeKeys(do, key string, force bool) (string, error) {
 	return f.note("%s %s %t", do, key, force)
@@ -83,12 +91,14 @@ func TestPool(t *testing.T) {
 
 	r.want(200, "forget b", "POST", "/v1/pool/forget", `{"node": "b"}`)
 	r.want(400, "bad request", "POST", "/v1/pool/forget", `{"nodes": "b"}`)
+	r.want(200, "drains", "POST", "/v1/pool/drain", `{}`)
+	r.want(200, "takes new blocks", "POST", "/v1/pool/undrain", `{}`)
 	r.want(200, "use 0011 true", "POST", "/v1/pool/keys", `{"do": "use", "key": "0011", "force": true}`)
 	for err, code := range map[error]int{ErrUnknown: 404, ErrState: 409, engine.ErrConfig: 400, engine.ErrNotFound: 404, errors.New("disk"): 500} {
 		f.err = err
 		r.want(code, err.Error(), "POST", "/v1/pool/forget", `{"node": "b"}`)
 	}
-	if want := `locate n 7 ["\x00\xff" "k"]`; f.done[0] != want || len(f.done) != 8 {
+	if want := `locate n 7 ["\x00\xff" "k"]`; f.done[0] != want || len(f.done) != 10 {
 		t.Errorf("%q, want first %q", f.done, want)
 	}
 }

@@ -17,6 +17,7 @@
 //	GET  /v1/pool/locate          PoolLocated, of ?namespace=NAME&group=N&key=KEY&key=...
 //	GET  /v1/pool/keys            PoolKeys
 //	GET  /v1/pool/events          PoolEvents, of ?after=NUMBER&wait=TIME
+//	POST /v1/pool/drain, undrain  {}
 //	POST /v1/pool/forget          {"node": "name, or beginning of its ID"}
 //	POST /v1/pool/keys            {"do": "add", "key": "base64"}, or "use" and "remove" with a fingerprint
 //	GET  /debug/pprof/            Go's profiles, if allowed

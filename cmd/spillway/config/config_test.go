@@ -217,7 +217,7 @@ match_time = "15ms"
 get_time = "16ms"
 put_time = "17ms"
 drain_rate = "18MiB"
-hot_copies = true
+hot_reads = 9
 connections = 4
 [admin]
 address = "[::1]:0"
@@ -255,7 +255,7 @@ format = "json"
 	if p := f.Pool; f.PoolDir() != "/pool" || p.GossipAddress() != "10.0.0.7:3" || !reflect.DeepEqual(p, Pool{ID: "p", Name: "n", Dir: "/pool", Bind: "10.0.0.7:1", Advertise: "a:2",
 		GossipBind: "10.0.0.7:3", GossipAdvertise: "a:4", Seeds: []string{"b", "c:5"}, Profile: ProfileSlow, Zone: "z", Copies: 2, Placement: PlacementLocal,
 		MatchTime: Duration{15 * time.Millisecond}, GetTime: Duration{16 * time.Millisecond}, PutTime: Duration{17 * time.Millisecond},
-		DrainRate: 18 << 20, HotCopies: true, Connections: 4}) {
+		DrainRate: 18 << 20, HotReads: 9, Connections: 4}) {
 		t.Errorf("pool %+v", p)
 	}
 	for _, field := range unset(reflect.ValueOf(*f), "") {

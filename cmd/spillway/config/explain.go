@@ -32,6 +32,9 @@ func (f *File) Explain() (lines []string) {
 		if len(p.Seeds) == 0 {
 			say("pool %s: no seeds: this node begins a pool, and others name it as theirs", p.ID)
 		}
+		if p.TLS() {
+			say("pool %s: %s", p.ID, p.explainCertificate())
+		}
 		if who := p.Insecure(); who != "" {
 			say("pool %s: %s", p.ID, who)
 		}

@@ -16,28 +16,28 @@ import (
 
 // Pool is this node's part in a pool of nodes.
 type Pool struct {
-	ID              string   `toml:"id"`                      // of the pool, the same on all its nodes; empty: this daemon is in no pool
-	Name            string   `toml:"name"`                    // of this node, which no other node of the pool has; empty: the host's
-	Dir             string   `toml:"dir"`                     // where the node keeps who it is and what was erased; empty: that of the first store with .pool behind it
-	Bind            string   `toml:"bind"`                    // where data connections of other nodes are taken, host and port; without a host on all addresses
-	Advertise       string   `toml:"advertise"`               // where other nodes reach that, a host with or without a port; empty: the host of gossip_advertise and the port of bind
-	GossipBind      string   `toml:"gossip_bind"`             // where the nodes tell each other who is there, host and port, TCP and UDP; empty: the host of bind and the port behind its
-	GossipAdvertise string   `toml:"gossip_advertise"`        // where other nodes reach that; empty: the address of this machine that fits
-	Seeds           []string `toml:"seeds"`                   // gossip addresses of some nodes of the pool, or names that stand for them, with or without a port; of all nodes the same list will do
-	Keyring         string   `toml:"keyring"`                 // a file with the keys of the gossip; without it everybody who reaches the port may join and listen
-	Profile         string   `toml:"profile"`                 // how soon a node that is gone counts as failed: fast, default or slow
-	Zone            string   `toml:"zone"`                    // where this node stands, such as a rack; copies go to different zones
-	TLSCert         string   `toml:"tls_cert"`                // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
-	TLSKey          string   `toml:"tls_key"`                 // a file with its key
-	TLSCA           string   `toml:"tls_ca"`                  // a file with the certificates that those of the nodes are signed by
-	Copies          int      `toml:"copies"`                  // of each new block, on different nodes, 1 to 3
-	Placement       string   `toml:"placement"`               // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
-	MatchTime       Duration `toml:"match_time"`              // how long a match waits for other nodes
-	GetTime         Duration `toml:"get_time"`                // how long a block may take from another node, without a deadline of its own
-	PutTime         Duration `toml:"put_time"`                // how long a run may take to another node
-	DrainRate       Size     `toml:"drain_rate" reload:"yes"` // bytes a second at which a draining node hands its blocks over, and lost copies are made anew
-	HotCopies       bool     `toml:"hot_copies" reload:"yes"` // keep a copy here of what is read here often and lives elsewhere
-	Connections     int      `toml:"connections"`             // for blocks, to each other node, 1 to 4
+	ID              string   `toml:"id"`               // of the pool, the same on all its nodes; empty: this daemon is in no pool
+	Name            string   `toml:"name"`             // of this node, which no other node of the pool has; empty: the host's
+	Dir             string   `toml:"dir"`              // where the node keeps who it is and what was erased; empty: that of the first store with .pool behind it
+	Bind            string   `toml:"bind"`             // where data connections of other nodes are taken, host and port; without a host on all addresses
+	Advertise       string   `toml:"advertise"`        // where other nodes reach that, a host with or without a port; empty: the host of gossip_advertise and the port of bind
+	GossipBind      string   `toml:"gossip_bind"`      // where the nodes tell each other who is there, host and port, TCP and UDP; empty: the host of bind and the port behind its
+	GossipAdvertise string   `toml:"gossip_advertise"` // where other nodes reach that; empty: the address of this machine that fits
+	Seeds           []string `toml:"seeds"`            // gossip addresses of some nodes of the pool, or names that stand for them, with or without a port; of all nodes the same list will do
+	Keyring         string   `toml:"keyring"`          // a file with the keys of the gossip; without it everybody who reaches the port may join and listen
+	Profile         string   `toml:"profile"`          // how soon a node that is gone counts as failed: fast, default or slow
+	Zone            string   `toml:"zone"`             // where this node stands, such as a rack; copies go to different zones
+	TLSCert         string   `toml:"tls_cert"`         // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
+	TLSKey          string   `toml:"tls_key"`          // a file with its key
+	TLSCA           string   `toml:"tls_ca"`           // a file with the certificates that those of the nodes are signed by
+	Copies          int      `toml:"copies"`           // of each new block, on different nodes, 1 to 3
+	Placement       string   `toml:"placement"`        // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
+	MatchTime       Duration `toml:"match_time"`       // how long a match waits for other nodes
+	GetTime         Duration `toml:"get_time"`         // how long a block may take from another node, without a deadline of its own
+	PutTime         Duration `toml:"put_time"`         // how long a run may take to another node
+	DrainRate       Size     `toml:"drain_rate"`       // bytes a second that this node sends of its own accord: when it drains, and for lost copies
+	HotReads        int      `toml:"hot_reads"`        // after how many reads from other nodes a block gets a copy here, too; 0: never
+	Connections     int      `toml:"connections"`      // for blocks, to each other node, 1 to 4
 }
 
 // Ports that a node takes unless the configuration says otherwise.
@@ -61,6 +61,7 @@ const (
 	poolNameMaxBytes = 64
 	poolZoneMaxBytes = 32
 	connectionsMost  = 4 // tcp.LinkConnectionsMax
+	hotReadsMost     = 15
 )
 
 func defaultPool() Pool {
@@ -140,8 +141,11 @@ func (p *Pool) checkNumbers() *keyError {
 			return wrong(key, "is %v, want 1ms to 1m", d)
 		}
 	}
-	if p.DrainRate < 1<<20 {
-		return wrong("drain_rate", "is %d bytes a second, want 1MiB or more", p.DrainRate)
+	if p.HotReads < 0 || p.HotReads > hotReadsMost {
+		return wrong("hot_reads", "is %d, want 0 to %d", p.HotReads, hotReadsMost)
+	}
+	if p.DrainRate < 1<<20 || p.DrainRate > 1<<40 {
+		return wrong("drain_rate", "is %d bytes a second, want 1MiB to 1TiB", p.DrainRate)
 	}
 	return nil
 }
@@ -184,7 +188,7 @@ func (f *File) checkPool() error {
 	if _, err := p.NodeName(); err != nil {
 		return &Error{Text: err.Error()}
 	}
-	return nil
+	return p.checkFiles()
 }
 
 // Insecure says who could get at the pool's blocks for want of keys and certificates;

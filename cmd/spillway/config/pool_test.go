@@ -1,9 +1,20 @@
 package config
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPoolLines: what is wrong with a value of [pool] is said with its line.
@@ -21,6 +32,7 @@ func TestPoolLines(t *testing.T) {
 		"[pool]\nmatch_time = \"0s\"\n":                           "c.toml:2: pool.match_time",
 		"[pool]\nput_time = \"2h\"\n":                             "pool.put_time is 2h, want 1ms to 1m",
 		"[pool]\ndrain_rate = \"1KiB\"\n":                         "c.toml:2: pool.drain_rate",
+		"[pool]\nhot_reads = -1\n":                                "c.toml:2: pool.hot_reads",
 		"[pool]\nbind = \"10.0.0.7\"\n":                           `c.toml:2: pool.bind is "10.0.0.7": want a host and a port`,
 		"[pool]\nbind = \"\"\n":                                   "c.toml:2: pool.bind",
 		"[pool]\nbind = \":x\"\n":                                 "no number",
@@ -96,6 +108,93 @@ func TestPoolExplained(t *testing.T) {
 		}
 		if strings.Contains(text, "whoever") != (f.Pool.Insecure() != "") {
 			t.Errorf("%q: %s", more, text)
+		}
+	}
+}
+
+// certificates writes an authority and a certificate signed by it, for so many days.
+func certificates(t *testing.T, dir string, days int, uses ...x509.ExtKeyUsage) {
+	t.Helper()
+	put := func(name, kind string, der []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make := func(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if signer == nil {
+			signer = key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key, der
+	}
+	now := time.Now()
+	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(10, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	caKey, der := make(ca, ca, nil)
+	put("ca", "CERTIFICATE", der)
+	key, der := make(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node-a"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(0, 0, days),
+		ExtKeyUsage: uses}, ca, caKey)
+	put("cert", "CERTIFICATE", der)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("key", "PRIVATE KEY", der)
+}
+
+// TestPoolFiles: keyring and certificates are read before a daemon starts with them, and
+// config check says until when they are good.
+func TestPoolFiles(t *testing.T) {
+	dir := t.TempDir()
+	both := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	certificates(t, dir, 30, both...)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"keyring": "# ours\nAAAA\n", "none": "# nothing\n\n"} {
+		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ofPool := func(more string) *File {
+		f, err := Parse("c.toml", []byte("[[store]]\ndir = \"/kv\"\n[pool]\nid = \"p\"\nname = \"n\"\n"+more))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	secured := func(cert, key, ca string) string {
+		return fmt.Sprintf("tls_cert = %q\ntls_key = %q\ntls_ca = %q\n", at(cert), at(key), at(ca))
+	}
+	for more, want := range map[string]string{
+		fmt.Sprintf("keyring = %q", at("keyring")): "",
+		fmt.Sprintf("keyring = %q", at("none")):    "no key in the file",
+		fmt.Sprintf("keyring = %q", at("absent")):  "no such file",
+		secured("cert", "key", "ca"):               "",
+		secured("cert", "absent", "ca"):            "no such file",
+		secured("ca", "key", "ca"):                 "does not match",
+		secured("cert", "key", "key"):              "no certificate in PEM",
+	} {
+		if err := ofPool(more).Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", more, err, want)
+		}
+	}
+	good := ofPool(secured("cert", "key", "ca"))
+	if text := strings.Join(good.Explain(), "\n"); !strings.Contains(text, "the certificate of node-a is good until 20") {
+		t.Error(text)
+	}
+	for _, c := range []struct {
+		days int
+		uses []x509.ExtKeyUsage
+	}{{-1, both}, {30, both[:1]}} {
+		certificates(t, dir, c.days, c.uses...)
+		if text := strings.Join(good.Explain(), "\n"); !strings.Contains(text, "refuse the certificate of node-a") {
+			t.Errorf("%+v: %s", c, text)
 		}
 	}
 }

@@ -33,6 +33,10 @@ func (o *operator) Transport() tcp.Counts { return o.in.transport.Counts() }
 
 func (o *operator) Events() *journal.Journal { return o.in.events }
 
+func (o *operator) Drain() error { return o.in.pool.Drain() }
+
+func (o *operator) Undrain() error { return o.in.pool.Undrain() }
+
 func (o *operator) Locate(ctx context.Context, namespace string, group uint32, keys [][]byte) (blocks []admin.Located, asked []string, err error) {
 	places, err := o.node.Locate(ctx, namespace, group, keys)
 	for _, nodes := range places {

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -96,7 +97,19 @@ func (d *daemon) poolOptions(id member.ID, name string) pool.Options {
 	c := &d.config.Pool
 	return pool.Options{PoolID: c.ID, Node: id, Name: name, Dir: d.config.PoolDir(), Members: d.pool.gossip, Transport: d.pool.transport, Logger: d.log,
 		MatchTime: c.MatchTime.Duration, GetTime: c.GetTime.Duration, PutTime: c.PutTime.Duration, Copies: c.Copies,
-		LocalPlacement: c.Placement == config.PlacementLocal}
+		LocalPlacement: c.Placement == config.PlacementLocal, Journal: d.pool.events, Erase: pool.EraseOptions{Stores: d.storeFacts()},
+		Move: pool.MoveOptions{BytesPerSecond: int64(c.DrainRate), HotReads: c.HotReads}}
+}
+
+// storeFacts tells a store that was in the pool before from one that was not.
+func (d *daemon) storeFacts() (facts []pool.StoreFact) {
+	for _, s := range d.stores {
+		st := s.Stat()
+		f := pool.StoreFact{Empty: st.Blocks == 0}
+		_, _ = hex.Decode(f.ID[:], []byte(st.StoreID)) // the engine's own
+		facts = append(facts, f)
+	}
+	return facts
 }
 
 // refused is closed when this node may be a member no more; without a pool it never is.
@@ -105,6 +118,14 @@ func (p *inPool) refused() <-chan struct{} {
 		return nil
 	}
 	return p.gossip.Refused()
+}
+
+// reload reads the keyring again. Certificates are read by who uses them.
+func (p *inPool) reload() error {
+	if p == nil {
+		return nil
+	}
+	return p.gossip.Keys().Reload()
 }
 
 // leaving tells the others that this node stops: from then on they ask it for nothing.

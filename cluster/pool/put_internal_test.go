@@ -1,0 +1,62 @@
+package pool
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPutQueueBounds: what is admitted is bounded in bytes, and in time once a rate is
+// known; one put is admitted to an empty queue however large it is.
+func TestPutQueueBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		q := newPutQueue(&Options{PutQueueBytes: 100 * mib, PutQueueTime: time.Second})
+		if !q.admit(200*mib) || q.admit(1) {
+			t.Error("a queue that is empty takes anything, and nothing then")
+		}
+		q.discharge(200 * mib)
+		if !q.admit(60*mib) || q.admit(41*mib) || !q.admit(40*mib) {
+			t.Error("100 MiB are the bound")
+		}
+		q.discharge(100 * mib)
+		for range 4 { // 16 MiB a second
+			if err := q.enter(context.Background(), 16*mib); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+			q.leave(16*mib, 16*mib)
+		}
+		if !q.admit(8*mib) || q.admit(9*mib) || !q.admit(7*mib) {
+			t.Error("a second is the bound, 16 MiB of work")
+		}
+		q.discharge(15 * mib)
+	})
+}
+
+// TestPutWindow: so much is pushed at once and no more, and who waits gives up with its
+// context.
+func TestPutWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPutQueue(&Options{PutQueueBytes: 1 << 40, PutQueueTime: time.Hour})
+		for range 2 {
+			if err := q.enter(context.Background(), pushBytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := q.enter(ctx, 1); err == nil {
+			t.Error("a third push is under way")
+		}
+		entered := make(chan error)
+		go func() { entered <- q.enter(context.Background(), 10*putWindowBytes) }() // a block that is larger goes alone
+		q.leave(pushBytes, pushBytes)
+		q.leave(pushBytes, 0)
+		if err := <-entered; err != nil {
+			t.Error(err)
+		}
+		q.leave(10*putWindowBytes, 0)
+	})
+}
