@@ -15,6 +15,9 @@ func (r *runner) heal() {
 	r.world.Settle()
 	for _, n := range r.nodes {
 		r.check(n.begin())
+		if l := n.life(); l != nil {
+			r.check(l.process.Pool().Undrain()) // it may have died while it drained
+		}
 	}
 	time.Sleep(settleTime)
 }
