@@ -122,6 +122,15 @@ func TestListIDs(t *testing.T) {
 		if n != 3 {
 			t.Fatal(n)
 		}
+		ids, _ := ns.IDs(keysOf(1, 2, 3))
+		slices.SortFunc(ids, func(a, b engine.BlockID) int { return bytes.Compare(a[:], b[:]) })
+		for i := range ids {
+			var got []engine.BlockID
+			must(t, ns.ListFrom(ids[i], func(e engine.Entry) bool { got = append(got, e.ID); return true }))
+			if !slices.Equal(got, ids[i:]) {
+				t.Fatalf("from ID %d: %x, want %x", i, got, ids[i:])
+			}
+		}
 		mustClose(t, s)
 	})
 }

@@ -72,7 +72,10 @@ const listChunk = 256
 // IDs, until f returns false. It reads the durable index, so blocks put in the
 // last moments may be missing, and never blocks puts or gets for long. f may
 // call the store, but not close it.
-func (ns *Namespace) List(f func(Entry) bool) error {
+func (ns *Namespace) List(f func(Entry) bool) error { return ns.ListFrom(BlockID{}, f) }
+
+// ListFrom is List for the blocks whose ID is not below from, bytes compared in order.
+func (ns *Namespace) ListFrom(from BlockID, f func(Entry) bool) error {
 	s := ns.s
 	if err := s.begin(); err != nil {
 		return err
@@ -94,7 +97,7 @@ func (ns *Namespace) List(f func(Entry) bool) error {
 		}
 		chunk = chunk[:0]
 	}
-	err := s.index.scan(prefix, func(key, value []byte) error {
+	err := s.index.scanRange(append(prefix, from[:]...), prefixEnd(prefix), func(key, value []byte) error {
 		e, err := decodeIndexEntry(key, value)
 		if err != nil {
 			return nil // reported at the next open, where it is dropped

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"bytes"
 	"time"
 )
 
@@ -69,10 +70,20 @@ func (g *Gossip) announceLoop() {
 }
 
 // announceNow has the library tell the others. That they have heard is not waited for.
+// The library loses what it is told while it refutes a suspicion: then it is told again.
 func (g *Gossip) announceNow() {
 	g.announcing.Lock()
 	defer g.announcing.Unlock()
-	if !g.left { // the library panics when it announces a node that has left
+	for range announceTries {
+		if g.left { // the library panics when it announces a node that has left
+			return
+		}
 		_ = g.list.UpdateNode(time.Millisecond) // it is on its way
+		if bytes.Equal(g.list.LocalNode().Meta, g.told) {
+			return
+		}
 	}
+	poke(g.wake)
 }
+
+const announceTries = 8

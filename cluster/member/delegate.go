@@ -27,13 +27,14 @@ func addressOf(n *memberlist.Node) netip.AddrPort {
 }
 
 // NodeMeta is what this node says of itself. It is never longer than limit: see
-// metadataBytesMax.
+// metadataBytesMax. The library asks at its start and in announceNow.
 func (d delegate) NodeMeta(int) []byte {
 	m := d.g.selfMetadata()
 	d.g.mu.Lock()
 	d.g.announced, d.g.announcedAt = m, time.Now()
 	d.g.mu.Unlock()
-	return appendMetadata(nil, &m)
+	d.g.told = appendMetadata(nil, &m)
+	return d.g.told
 }
 
 // NotifyAlive judges whoever is said to be alive, before the library believes it. An error
@@ -136,7 +137,7 @@ func (g *Gossip) judgeLocked(m *metadata, at netip.AddrPort) (Refusal, error) {
 		return RefusedConflict, fmt.Errorf("%s at %s has this node's ID", name, at)
 	}
 	for other, r := range g.live {
-		if r.m.ID == id && other != name {
+		if r.m.ID == id && other != name && r.doomed.IsZero() {
 			return RefusedConflict, fmt.Errorf("%s at %s has the ID of %s at %s", name, at, other, r.at)
 		}
 	}

@@ -38,21 +38,23 @@ type Gossip struct {
 	list       *memberlist.Memberlist
 	broadcasts *memberlist.TransmitLimitedQueue // our own messages
 	traffic    traffic
-	advertise  netip.AddrPort
-	others     atomic.Int64 // members but this one, for the library's arithmetic
+	bound      netip.AddrPort // where gossip is taken
+	advertise  netip.AddrPort // where others reach that
+	others     atomic.Int64   // members but this one, for the library's arithmetic
 
 	ctx      context.Context // ends with Close
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	refusedC chan struct{} // closed when this node must stop
-	wake     chan struct{} // there may be something to announce
-	kick     chan struct{} // there may be a leg to test
-	hurry    chan struct{} // there may be somebody to join
+	joins    sync.WaitGroup // under way; joined only while leaving is not set
+	refusedC chan struct{}  // closed when this node must stop
+	wake     chan struct{}  // there may be something to announce
+	hurry    chan struct{}  // there may be somebody to join
 	disputes chan dispute
 	answers  chan struct{} // room for answers under way
 
-	announcing sync.Mutex // held while the library announces; guards left
+	announcing sync.Mutex // held while the library announces; guards the next two
 	left       bool       // nothing is announced any more
+	told       []byte     // what the library was told last
 	ending     sync.Once
 
 	mu          sync.Mutex // guards what follows
@@ -70,6 +72,7 @@ type Gossip struct {
 	established bool
 	contested   bool                    // somewhere this node's name stands with another address
 	disputed    map[netip.AddrPort]bool // addresses of disputes that are not settled
+	leaving     bool                    // nobody is joined any more
 	reached     bool                    // somebody has answered over this node's advertised address
 	sentOnly    time.Time               // since when others were reached and none of them has answered; zero: not so
 	refused     error
@@ -112,7 +115,7 @@ func Start(o Options) (*Gossip, error) {
 func newGossip(o Options, t timing, keys *Keys) *Gossip {
 	g := &Gossip{
 		o: o, log: o.Logger, t: t, keys: keys,
-		refusedC: make(chan struct{}), wake: make(chan struct{}, 1), kick: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		refusedC: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 		disputes: make(chan dispute, disputesMax), answers: make(chan struct{}, answersMax),
 		live: map[string]*record{}, gone: map[ID]*record{}, overs: map[life]overMark{}, changed: make(chan struct{}),
 		refusals: map[refusalKey]*RefusalStatus{}, refusalAt: map[refusalKey]time.Time{}, pending: map[uint64]chan ask{}, disputed: map[netip.AddrPort]bool{},
@@ -138,8 +141,8 @@ func (g *Gossip) open() error {
 		return fmt.Errorf("gossip on %s: %w", bind, err)
 	}
 	bound := tcp.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort()
-	bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
-	if g.advertise, err = chooseAdvertise(g.ctx, &g.o, bound); err == nil {
+	g.bound = netip.AddrPortFrom(bound.Addr().Unmap(), bound.Port())
+	if g.advertise, err = chooseAdvertise(g.ctx, &g.o, g.bound); err == nil {
 		err = g.setDataAddress()
 	}
 	if err != nil {
@@ -219,6 +222,7 @@ func (g *Gossip) Leave(ctx context.Context) error {
 	g.left = true
 	g.announcing.Unlock()
 	if first {
+		g.endJoins(ctx)
 		g.farewell(ctx)
 		if until, _ := ctx.Deadline(); time.Until(until) > 0 {
 			if err := g.list.Leave(time.Until(until)); err != nil {

@@ -5,7 +5,8 @@ import (
 )
 
 func TestMembersFindEachOther(t *testing.T) {
-	all := pool(t, 3)
+	t.Parallel()
+	all := pool(t, 3, calm)
 	for i, g := range all {
 		g.Announce(Active, 1000, int64(100*(i+1)))
 	}

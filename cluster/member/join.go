@@ -2,9 +2,11 @@ package member
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +55,7 @@ func (g *Gossip) joinLoop() {
 
 // joinRound begins what is due. A seed that hangs holds up nobody else.
 func (g *Gossip) joinRound(room chan struct{}) {
+	g.removeDoomed()
 	g.mu.Lock()
 	g.expireLocked()
 	seeds, lost := g.dueLocked()
@@ -113,9 +116,14 @@ func (g *Gossip) isMember(at netip.AddrPort) bool {
 func (g *Gossip) join(at netip.AddrPort, room chan struct{}) error {
 	room <- struct{}{}
 	defer func() { <-room }()
-	if g.ctx.Err() != nil {
-		return g.ctx.Err()
+	g.mu.Lock()
+	if g.leaving || g.ctx.Err() != nil {
+		g.mu.Unlock()
+		return context.Canceled
 	}
+	g.joins.Add(1)
+	g.mu.Unlock()
+	defer g.joins.Done()
 	_, err := g.list.Join([]string{at.String()})
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,13 +135,35 @@ func (g *Gossip) join(at netip.AddrPort, room chan struct{}) error {
 	return nil
 }
 
+// endJoins begins no more joins, and waits for those under way while ctx lasts: whoever has
+// heard of this node is to hear its farewell.
+func (g *Gossip) endJoins(ctx context.Context) {
+	g.mu.Lock()
+	g.leaving = true
+	g.mu.Unlock()
+	done := make(chan struct{})
+	if !g.spawn(func() { g.joins.Wait(); close(done) }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, farewellTime/2)
+	defer cancel()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// closedByPeer is how the end of a connection by the other side reads: it had not read all,
+// or the answer is missing.
+var closedByPeer = regexp.MustCompile(`EOF|connection reset by peer|broken pipe`)
+
 // explainJoin says what the library's error means.
 func explainJoin(at netip.AddrPort, err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, undecryptable), strings.Contains(text, "encryption is not configured"), strings.Contains(text, "is not encrypted"):
 		return fmt.Errorf("%s: key mismatch: the two nodes have no gossip key in common that both may use", at)
-	case strings.HasSuffix(strings.TrimSpace(text), "EOF"):
+	case !strings.Contains(text, "dial ") && closedByPeer.MatchString(text):
 		return fmt.Errorf("%s closes the connection: it is of another pool, or no port of gossip", at)
 	}
 	if i := strings.LastIndex(text, "failed to join "); i >= 0 {
@@ -146,6 +176,11 @@ func explainJoin(at netip.AddrPort, err error) error {
 func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 	addresses, err := resolve(g.ctx, g.o.Resolver, s.address)
 	member := err == nil
+	if len(addresses) > 0 {
+		g.mu.Lock()
+		s.addresses = addresses
+		g.mu.Unlock()
+	}
 	var mu sync.Mutex
 	var tries sync.WaitGroup
 	for _, at := range addresses {
@@ -168,9 +203,6 @@ func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 	s.err = ""
 	if err != nil {
 		s.err = err.Error()
-	}
-	if len(addresses) > 0 {
-		s.addresses = addresses
 	}
 	s.member = member
 	s.schedule.again(err != nil, g.t.joinRetry, g.t.joinRetryMax, g.t.joinRetryMax)

@@ -33,7 +33,7 @@ var errMetadata = errors.New("malformed metadata")
 // metadata is a decoded one. The name is not in it: the gossip library carries that.
 type metadata struct {
 	poolID string
-	member Member // without Name, Suspect, Self
+	member Member        // without Name, Suspect, Self
 	keys   []fingerprint // those that the node decrypts with, the first encrypts
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -125,23 +126,15 @@ func (g *Gossip) farewell(ctx context.Context) {
 	defer cancel()
 	word := appendOvers(nil, []over{{life{g.o.Identity.ID, g.o.Identity.Start}, overLeft, g.t.overKeep}})
 	g.broadcasts.QueueBroadcast(broadcast(word))
-	g.mu.Lock()
-	to := make(chan *record, len(g.live))
-	for _, r := range g.live {
-		if !r.over && r.health == Alive {
-			to <- r
-		}
-	}
-	g.mu.Unlock()
-	close(to)
+	to := g.farewellTo()
 	var told sync.WaitGroup
 	for range farewellsOnce {
 		told.Add(1)
 		if !g.spawn(func() { // Close ends its dialling and waits for it
 			defer told.Done()
-			for r := range to {
+			for at := range to {
 				if ctx.Err() == nil {
-					_ = g.list.SendReliable(nodeAt(r.m.Name, r.at), word) // who does not hear it hears gossip
+					_ = g.list.SendReliable(nodeAt("", at), word) // who does not hear it hears gossip
 				}
 			}
 		}) {
@@ -156,6 +149,32 @@ func (g *Gossip) farewell(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
+}
+
+// farewellTo are the addresses of members, and of seeds: they may have heard of this node
+// before it heard of them.
+func (g *Gossip) farewellTo() chan netip.AddrPort {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []netip.AddrPort
+	for _, r := range g.live {
+		if !r.over && r.health == Alive {
+			list = append(list, r.at)
+		}
+	}
+	for _, s := range g.seeds {
+		for _, at := range s.addresses {
+			if at != g.advertise && !slices.Contains(list, at) && len(list) < MembersMax {
+				list = append(list, at)
+			}
+		}
+	}
+	to := make(chan netip.AddrPort, len(list))
+	for _, at := range list {
+		to <- at
+	}
+	close(to)
+	return to
 }
 
 // broadcast is a message of ours that gossip spreads.

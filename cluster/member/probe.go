@@ -20,7 +20,7 @@ import (
 
 // Bounds of tests.
 const (
-	probesAtOnce = 8
+	probesAtOnce = 4 // and begun in one tick: a node that joins many does not flood them
 	udpTries     = 3
 )
 
@@ -55,7 +55,7 @@ func (s *schedule) again(failed bool, first, most, good time.Duration) {
 
 // probeLoop has legs tested that are due.
 func (g *Gossip) probeLoop() {
-	tick := time.NewTicker(max(g.t.legRetry/4, time.Millisecond))
+	tick := time.NewTicker(max(g.t.legRetry/8, time.Millisecond))
 	defer tick.Stop()
 	room := make(chan struct{}, probesAtOnce)
 	var probes sync.WaitGroup
@@ -63,7 +63,6 @@ func (g *Gossip) probeLoop() {
 	for {
 		select {
 		case <-tick.C:
-		case <-g.kick:
 		case <-g.ctx.Done():
 			return
 		}

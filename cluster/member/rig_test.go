@@ -1,9 +1,11 @@
 package member
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,14 @@ func quick(t *timing) {
 	t.answerTimeout, t.streamTimeout = time.Second, 2*time.Second
 }
 
+// calm has nobody fail because this machine is busy: for tests in which nobody should.
+func calm(o *Options) {
+	o.tune = func(t *timing) {
+		quick(t)
+		t.suspicionMult = 200
+	}
+}
+
 // node starts a node with what a test asks for; it is closed at the end.
 func node(t *testing.T, name string, change ...func(*Options)) *Gossip {
 	t.Helper()
@@ -49,6 +59,7 @@ func start(t *testing.T, name string, change ...func(*Options)) (*Gossip, error)
 	g, err := Start(o)
 	if err == nil {
 		t.Cleanup(func() { g.Close() })
+		dump(t, g)
 	}
 	return g, err
 }
@@ -80,10 +91,8 @@ func (w testWriter) Write(b []byte) (int, error) {
 }
 
 func identityFor(name string, start uint64) Identity {
-	var id ID
-	copy(id[:], "identity of "+name)
-	id[15] = 1
-	return Identity{ID: id, Start: start}
+	h := sha256.Sum256([]byte(name))
+	return Identity{ID: ID(h[:16]), Start: start}
 }
 
 // dataListener stands for a node's data connections: it takes them and says nothing.
@@ -109,7 +118,14 @@ func seedText(text ...string) func(*Options) {
 	return func(o *Options) { o.Seeds = append(o.Seeds, text...) }
 }
 
-func as(change func(*Options)) func(*Options) { return change }
+func addrPort(t *testing.T, text string) netip.AddrPort {
+	t.Helper()
+	at, err := netip.ParseAddrPort(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
 
 // pool starts n nodes that know the first one, and waits until all list all.
 func pool(t *testing.T, n int, change ...func(*Options)) []*Gossip {
@@ -124,6 +140,29 @@ func pool(t *testing.T, n int, change ...func(*Options)) []*Gossip {
 	}
 	agree(t, all...)
 	return all
+}
+
+// dump shows what nodes think, when a test fails.
+func dump(t *testing.T, all ...*Gossip) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for _, g := range all {
+			s := g.Status()
+			t.Logf("%s at %s: established %v, refused %q, %+v", g.o.Name, g.advertise, s.Established, s.Refused, s.Counters)
+			for _, m := range s.Members {
+				t.Logf("  %s %s start %d at %s: %s since %v, legs %+v", m.Name, m.ID, m.Start, m.GossipAddress, m.Health, m.Since, m.Legs)
+			}
+			for _, r := range s.Seeds {
+				t.Logf("  seed %+v", r)
+			}
+			for _, r := range s.Refusals {
+				t.Logf("  refused %+v", r)
+			}
+		}
+	})
 }
 
 // agree waits until each of the nodes lists exactly these.

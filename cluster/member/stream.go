@@ -39,15 +39,15 @@ func (n *network) judgeStream(s *stream) {
 		s.Close()
 		return
 	}
-	if s.head = head; n.encrypted {
+	if n.encrypted {
 		// Type, length and version of the encryption. The library tells whoever does not
 		// encrypt, but would trip over another version.
 		kind := head[len(head) : len(head)+6]
 		if _, err = io.ReadFull(s, kind[:1]); err == nil && kind[0] == encryptedStream {
 			_, err = io.ReadFull(s, kind[1:])
-			s.head = head[:len(head)+6]
-		} else {
-			s.head = head[:len(head)+1]
+			head = head[:len(head)+6]
+		} else if err == nil {
+			head = head[:len(head)+1]
 			n.turned(RefusedKey, from.Addr().Unmap(), "a stream that is not encrypted, while this node has keys")
 		}
 		if err != nil || kind[0] == encryptedStream && kind[5] != encryptionWithout {
@@ -56,6 +56,7 @@ func (n *network) judgeStream(s *stream) {
 			return
 		}
 	}
+	s.head = head
 	select {
 	case n.streams <- s:
 	case <-n.ctx.Done():

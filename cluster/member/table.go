@@ -15,6 +15,7 @@ type record struct {
 	health Health
 	since  time.Time // of health
 	over   bool      // this life is over, though the library does not know yet
+	doomed time.Time // the library says that it is none any more, since then; zero: not so
 	legs   map[Leg]*legRecord
 	probe  schedule // of its legs
 	search schedule // of joining through it, once it is gone
@@ -52,6 +53,9 @@ func (g *Gossip) arrived(name string, meta []byte, at netip.AddrPort) {
 	default:
 		next.legs, next.health, next.since, next.probe = old.legs, old.health, old.since, old.probe
 		next.m.Suspect = old.m.Suspect
+		if !old.doomed.IsZero() { // whoever said so was wrong
+			next.turn(Alive)
+		}
 	}
 	g.live[name] = next
 	delete(g.gone, m.member.ID)
@@ -59,52 +63,85 @@ func (g *Gossip) arrived(name string, meta []byte, at netip.AddrPort) {
 	if old == nil || old.m != next.m {
 		g.changedLocked()
 	}
+	after, before := *next, record{}
+	if old != nil {
+		before = *old
+	}
 	g.mu.Unlock()
-	poke(g.kick)
-	g.tellArrival(old, next)
+	g.tellArrival(before, after)
 }
 
 // tellArrival writes what has changed into the journal.
-func (g *Gossip) tellArrival(old, next *record) {
+func (g *Gossip) tellArrival(before, after record) {
+	name := after.m.Name
 	switch {
-	case next.over:
-	case old == nil || old.m.ID != next.m.ID:
-		g.o.Journal.Add(journal.Joined, next.m.Name, "joined at %s, data at %s", next.at, next.m.Address)
-	case old.m.Start != next.m.Start:
-		g.o.Journal.Add(journal.Joined, next.m.Name, "has started again, at %s, data at %s", next.at, next.m.Address)
-	case old.m.State != next.m.State:
-		g.o.Journal.Add(journal.State, next.m.Name, "is %s", next.m.State)
+	case after.over:
+	case before.m.ID != after.m.ID:
+		g.o.Journal.Add(journal.Joined, name, "joined at %s, data at %s", after.at, after.m.Address)
+	case before.m.Start != after.m.Start:
+		g.o.Journal.Add(journal.Joined, name, "has started again, at %s, data at %s", after.at, after.m.Address)
+	case before.m.State != after.m.State:
+		g.o.Journal.Add(journal.State, name, "is %s", after.m.State)
 	}
 }
 
-// departed takes in that a member is none any more.
+// departed takes in that a member is none any more. If it has not said so itself, it may be
+// the word of somebody who was cut off, and the member will deny it: until then it is
+// suspect, as it was before to whoever probed it.
 func (g *Gossip) departed(name string) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	r := g.live[name]
 	if r == nil {
-		g.mu.Unlock()
 		return
 	}
-	delete(g.live, name)
-	g.others.Store(int64(len(g.live)))
-	health := Failed
-	mark, over := g.overs[r.life()]
-	if r.m.State == Leaving || over {
-		health = Left
-	}
-	if !over || mark.reason != overForgot {
-		g.buryLocked(r, health)
-	}
-	g.changedLocked()
-	g.mu.Unlock()
-	switch {
-	case over: // told when it was heard
-	case health == Left:
-		g.o.Journal.Add(journal.Left, name, "has left")
-	default:
-		g.o.Journal.Add(journal.Failed, name, "does not answer anybody and is no member any more; it is looked for at %s", r.at)
+	r.doomed = time.Now()
+	if _, over := g.overs[r.life()]; over || r.m.State == Leaving {
+		r.doomed = r.doomed.Add(-g.t.grace())
+	} else if r.health != Suspect {
+		r.turn(Suspect)
+		r.probe = schedule{}
+		g.changedLocked()
 	}
 	poke(g.hurry)
+}
+
+// grace is how long a member may take to deny that it has failed.
+func (t *timing) grace() time.Duration { return 2*t.probeInterval + 5*t.gossipInterval }
+
+// removeDoomed takes those out who did not deny it.
+func (g *Gossip) removeDoomed() {
+	g.mu.Lock()
+	var told []record
+	for name, r := range g.live {
+		if r.doomed.IsZero() || time.Since(r.doomed) < g.t.grace() {
+			continue
+		}
+		delete(g.live, name)
+		health := Failed
+		mark, over := g.overs[r.life()]
+		if r.m.State == Leaving || over {
+			health = Left
+		}
+		if !over || mark.reason != overForgot {
+			g.buryLocked(r, health)
+		}
+		if !over { // else it was told when it was heard
+			told = append(told, *r)
+		}
+	}
+	g.others.Store(int64(len(g.live)))
+	if len(told) > 0 {
+		g.changedLocked()
+	}
+	g.mu.Unlock()
+	for _, r := range told {
+		if r.health == Left {
+			g.o.Journal.Add(journal.Left, r.m.Name, "has left")
+		} else {
+			g.o.Journal.Add(journal.Failed, r.m.Name, "does not answer anybody and is no member any more; it is looked for at %s", r.at)
+		}
+	}
 }
 
 // buryLocked remembers a member that is none any more.
@@ -115,7 +152,7 @@ func (g *Gossip) buryLocked(r *record, h Health) {
 		g.counters.Left++
 	}
 	r.turn(h)
-	r.legs, r.search = nil, schedule{}
+	r.legs, r.search, r.doomed = nil, schedule{}, time.Time{}
 	g.gone[r.m.ID] = r
 	for len(g.gone) > lostMax {
 		var oldest *record
@@ -155,8 +192,7 @@ func (g *Gossip) suspect(name string) {
 	}
 	g.mu.Unlock()
 	if tell {
-		poke(g.kick)
-		g.o.Journal.Add(journal.Suspect, name, "does not answer at %s", r.at)
+		g.o.Journal.Add(journal.Suspect, name, "does not answer at %s", r.at) // at never changes
 	}
 }
 

@@ -136,16 +136,19 @@ func deleteIDs(ns *engine.Namespace, ids []pool.ID) error {
 }
 
 // Scan implements pool.Space.
-func (p poolSpace) Scan(f func(engine.Entry) bool) error {
+func (p poolSpace) Scan(from pool.Cursor, f func(at pool.Cursor, e engine.Entry) bool) error {
 	var errs []error
 	stopped := false
-	for i := range p.s.parts {
-		if part := &p.s.parts[i]; part.well() && !stopped {
-			errs = append(errs, part.ns.List(func(e engine.Entry) bool {
-				stopped = !f(e)
+	for i := from.Store; i < len(p.s.parts) && !stopped; i++ {
+		if part := &p.s.parts[i]; part.well() {
+			errs = append(errs, part.ns.ListFrom(from.ID, func(e engine.Entry) bool {
+				if e.ID != from.ID || from.ID == (pool.ID{}) {
+					stopped = !f(pool.Cursor{Store: i, ID: e.ID}, e)
+				}
 				return !stopped
 			}))
 		}
+		from.ID = pool.ID{}
 	}
 	return errors.Join(errs...)
 }

@@ -194,12 +194,19 @@ func TestLocalSpace(t *testing.T) {
 
 		time.Sleep(time.Second) // the index knows of all
 		seen := map[pool.ID]bool{}
-		if err := r.space.Scan(func(e engine.Entry) bool { seen[e.ID] = true; return true }); err != nil || len(seen) != 200 {
+		if err := r.space.Scan(pool.Cursor{}, func(_ pool.Cursor, e engine.Entry) bool { seen[e.ID] = true; return true }); err != nil || len(seen) != 200 {
 			t.Fatalf("%d blocks listed, %v", len(seen), err)
 		}
 		n := 0
-		if err := r.space.Scan(func(engine.Entry) bool { n++; return n < 5 }); err != nil || n != 5 {
-			t.Fatalf("%d blocks listed, %v", n, err)
+		place := pool.Cursor{}
+		for last := -1; n > last; { // three at a time, from where it stopped
+			last = n
+			if err := r.space.Scan(place, func(at pool.Cursor, _ engine.Entry) bool { n++; place = at; return n < last+3 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 200 {
+			t.Fatalf("%d blocks listed", n)
 		}
 
 		if err := r.space.Delete(ids[:50]); err != nil {

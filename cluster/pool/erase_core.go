@@ -72,8 +72,12 @@ func newEraser(p *Pool) (*eraser, error) {
 func (e *eraser) close() error {
 	e.logging <- struct{}{}
 	defer func() { <-e.logging }()
+	e.mu.RLock()
+	e.state.note(e.known)
+	e.mu.RUnlock()
+	err := e.state.replace()
 	_ = e.state.fail(errors.New("it is closed"))
-	return e.state.close()
+	return errors.Join(err, e.state.close())
 }
 
 // batch is a change of what is known that goes to disk at once.

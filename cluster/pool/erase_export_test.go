@@ -44,3 +44,10 @@ func (p *Pool) Carry(ctx context.Context, of Of, id ID, key engine.Key, to membe
 	})
 	return sent
 }
+
+// FailState makes writes of the state fail from now on.
+func (p *Pool) FailState(err error) {
+	p.erase.logging <- struct{}{}
+	defer func() { <-p.erase.logging }()
+	_ = p.erase.state.fail(err)
+}

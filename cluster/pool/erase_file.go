@@ -37,6 +37,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
+func checksumOf(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
 // stateFile is the content of the file POOL.
 type stateFile struct {
 	id     [16]byte  // the state's own, random: its log files repeat it
@@ -49,6 +51,8 @@ type stateFile struct {
 	pooled  bool // it has merged with another node
 	first   uint32
 	last    uint32 // log files that count
+	// written is how many records of the last one were durable by then.
+	written uint32
 	floors  []peer.Floor
 	lost    []lostMark
 	stores  [][16]byte
@@ -81,7 +85,7 @@ func (s *stateFile) encode() []byte {
 	if s.pooled {
 		flags |= flagPooled
 	}
-	for _, n := range []uint32{flags, s.damages, s.first, s.last} {
+	for _, n := range []uint32{flags, s.damages, s.first, s.last, s.written} {
 		b = le.AppendUint32(b, n)
 	}
 	b = le.AppendUint32(b, uint32(len(s.floors)))
@@ -97,7 +101,7 @@ func (s *stateFile) encode() []byte {
 	for i := range s.stores {
 		b = append(b, s.stores[i][:]...)
 	}
-	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	le.PutUint32(b[8:], checksumOf(b[12:]))
 	return b
 }
 
@@ -109,7 +113,7 @@ func decodeState(b []byte) (s stateFile, err error) {
 	switch {
 	case len(b) < stateHeadBytes || string(b[:8]) != stateMagic:
 		return bad("has no magic")
-	case crc32.Checksum(b[12:], castagnoli) != le.Uint32(b[8:]):
+	case checksumOf(b[12:]) != le.Uint32(b[8:]):
 		return bad("fails its checksum")
 	}
 	if v := le.Uint32(b[12:]); v != stateVersion {
@@ -119,7 +123,7 @@ func decodeState(b []byte) (s stateFile, err error) {
 	s.id, s.node, s.origin, s.starts = [16]byte(f.take(16)), member.ID(f.take(16)), member.ID(f.take(16)), f.u64()
 	flags := f.u32()
 	s.drains, s.pooled = flags&flagDrains != 0, flags&flagPooled != 0
-	s.damages, s.first, s.last = f.u32(), f.u32(), f.u32()
+	s.damages, s.first, s.last, s.written = f.u32(), f.u32(), f.u32(), f.u32()
 	for range f.count(36) {
 		s.floors = append(s.floors, peer.Floor{Namespace: [32]byte(f.take(32)), Incarnation: f.u32()})
 	}
@@ -199,7 +203,7 @@ func encodeLogHeader(state [16]byte, number, records uint32) []byte {
 	copy(b[16:], state[:])
 	le.PutUint32(b[32:], number)
 	le.PutUint32(b[36:], records)
-	le.PutUint32(b[8:], crc32.Checksum(b[12:], castagnoli))
+	le.PutUint32(b[8:], checksumOf(b[12:]))
 	return b
 }
 
@@ -211,7 +215,7 @@ func decodeLogHeader(b []byte, state [16]byte, number uint32) (records uint32, e
 	switch {
 	case len(b) < logHeaderBytes || string(b[:8]) != logMagic:
 		return bad("has no magic")
-	case crc32.Checksum(b[12:logHeaderBytes], castagnoli) != le.Uint32(b[8:]):
+	case checksumOf(b[12:logHeaderBytes]) != le.Uint32(b[8:]):
 		return bad("has a damaged header")
 	}
 	if v := le.Uint32(b[12:]); v != stateVersion {
@@ -244,13 +248,13 @@ func appendRecord(b []byte, r *logged, at stamp) []byte {
 	b = le.AppendUint64(b, r.Seq)
 	b = le.AppendUint32(le.AppendUint32(b, r.Incarnation), at.number)
 	b = le.AppendUint32(le.AppendUint32(b, at.synced), at.starts)
-	return le.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
+	return le.AppendUint32(b, checksumOf(b[from:]))
 }
 
 // decodeRecord reads a record; ok is false if it is none of this file.
 func decodeRecord(b []byte, number uint32) (r logged, at stamp, ok bool) {
 	at = stamp{number: le.Uint32(b[76:]), synced: le.Uint32(b[80:]), starts: le.Uint32(b[84:])}
-	if crc32.Checksum(b[:logRecordBytes-4], castagnoli) != le.Uint32(b[logRecordBytes-4:]) || at.number != number {
+	if checksumOf(b[:logRecordBytes-4]) != le.Uint32(b[logRecordBytes-4:]) || at.number != number {
 		return r, at, false
 	}
 	copy(r.origin[:], b)

@@ -60,8 +60,8 @@ func (e *eraser) storeIDs() (ids [][16]byte) {
 // foreignStores reports whether a store with blocks was not there at the latest start:
 // what was erased since has not had its effect on it.
 func (e *eraser) foreignStores() bool {
-	if e.state.file.starts == 1 {
-		return false // whatever is there, all that was ever erased is still to come
+	if len(e.state.file.stores) == 0 {
+		return false // the first start: whatever is there, all that was ever erased is still to come
 	}
 	for _, s := range e.p.o.Erase.Stores {
 		if !s.Empty && !slices.Contains(e.state.file.stores, s.ID) {

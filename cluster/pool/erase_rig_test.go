@@ -49,6 +49,7 @@ type site struct {
 	disk    *sim.Disk
 	index   *vfs.MemFS
 	state   *vfs.MemFS
+	stores  []pool.StoreFact
 
 	mu      sync.Mutex
 	process *process // nil: dead
@@ -122,7 +123,7 @@ func (s *site) start() {
 	m := member.Member{ID: nodeID(s.n), Name: s.address, Address: s.address, State: member.Joining, ProtocolLow: 1, ProtocolHigh: 1,
 		CapacityBytes: 1 << 30, FreeBytes: 1 << 29}
 	p.pool, err = pool.New(pool.Options{PoolID: "grounds", Node: m.ID, Name: m.Name, Dir: "pool", Transport: p.node, Members: g.world.Join(m),
-		Erase: pool.EraseOptions{FS: s.state, Tombstones: g.tombstones}})
+		Erase: pool.EraseOptions{FS: s.state, Tombstones: g.tombstones, Stores: s.stores}})
 	if err != nil {
 		g.t.Fatalf("site %d: %v", s.n, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"strings"
 
@@ -33,43 +34,47 @@ type state struct {
 // openState opens a node's pool state, or makes one, and says what is known. State that
 // is damaged is set aside: what it knew of erasures has to be learned from others anew,
 // under another origin; so is the state of a node that is another one by now.
-func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.Logger) (s *state, k *known, err error) {
+func openState(fs vfs.FS, dir string, tombstones int, node member.ID, log *slog.Logger) (*state, *known, error) {
 	if fs == nil {
 		fs = vfs.Default
 	}
-	s = &state{fs: fs, dir: dir, perFile: uint32(max(tombstones/logFiles, 1))}
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, err
+	s := &state{fs: fs, dir: dir, perFile: uint32(max(tombstones/logFiles, 1))}
+	k, err := s.open(node, log)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("pool state in %s: %w", dir, err), s.close())
 	}
-	if err := syncDir(fs, fs.PathDir(dir)); err != nil { // or a power cut takes the directory, and all in it
-		return nil, nil, err
+	return s, k, nil
+}
+
+func (s *state) open(node member.ID, log *slog.Logger) (k *known, err error) {
+	if err := s.fs.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
 	}
-	if s.lock, err = fs.Lock(fs.PathJoin(dir, "POOL.lock")); err != nil {
-		return nil, nil, fmt.Errorf("pool state in %s: %w", dir, err)
+	// Or a power cut takes the directory, and all in it, away.
+	if err := syncDir(s.fs, s.fs.PathDir(s.dir)); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("pool state in %s: %w", dir, err), s.close())
-		}
-	}()
+	if s.lock, err = s.fs.Lock(s.fs.PathJoin(s.dir, "POOL.lock")); err != nil {
+		return nil, err
+	}
 	k = newKnown()
 	if err = s.load(k); errors.Is(err, errStateDamaged) {
-		log.Error("what this node knew of erasures is damaged and was set aside; it learns anew from the others", "dir", dir, "cause", err)
+		log.Error("what this node knew of erasures is damaged and was set aside; it learns anew from the others", "dir", s.dir, "cause", err)
 		k, err = s.startOver(k)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if s.file.id == ([16]byte{}) {
 		rand.Read(s.file.id[:]) // never fails
 		rand.Read(s.file.origin[:])
 	} else if s.file.node != node {
-		log.Warn("what is known of erasures was another node's", "dir", dir, "node", s.file.node)
+		log.Warn("what is known of erasures was another node's", "dir", s.dir, "node", s.file.node)
 		rand.Read(s.file.origin[:])
 	}
 	s.file.node = node
 	s.file.starts++
-	return s, k, s.begin(k)
+	return k, s.begin(k)
 }
 
 // load reads what is there into k. Without a state it leaves s.file.first at 0.
@@ -101,6 +106,9 @@ func (s *state) load(k *known) error {
 		}
 		s.counts = append(s.counts, count)
 		if n == s.file.last {
+			if written < s.file.written {
+				return fmt.Errorf("%w: file %s ends after %d records, %d were durable", errStateDamaged, logName(n), written, s.file.written)
+			}
 			s.log = &eraseLog{number: n, records: records, written: written}
 		}
 	}
@@ -204,6 +212,7 @@ func (s *state) replace() error {
 		return s.failed
 	}
 	s.file.sort()
+	s.file.written = s.log.written
 	fresh := s.fs.PathJoin(s.dir, stateNewName)
 	f, err := s.fs.Create(fresh, vfs.WriteCategoryUnspecified)
 	if err != nil {

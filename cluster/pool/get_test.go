@@ -188,7 +188,7 @@ func TestTouch(t *testing.T) {
 		}
 		time.Sleep(time.Second) // the listing lags
 		touched := 0
-		if err := h.nodes[1].Scan(func(e engine.Entry) bool {
+		if err := h.nodes[1].Scan(pool.Cursor{}, func(_ pool.Cursor, e engine.Entry) bool {
 			if e.Idle < 2*time.Second {
 				touched++
 			}

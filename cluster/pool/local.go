@@ -61,8 +61,15 @@ type Space interface {
 	// Clear erases every block durably, those that are evicted but not forgotten by a log
 	// included; the incarnation stays. See engine.Namespace.Clear.
 	Clear() error
-	// Scan calls f for every block, in no order, until f returns false.
-	Scan(f func(engine.Entry) bool) error
+	// Scan calls f for the blocks behind a place, store by store, by rising ID, bytes
+	// compared in order, until f returns false. f may take its time.
+	Scan(from Cursor, f func(at Cursor, e engine.Entry) bool) error
+}
+
+// Cursor is a place among the blocks of a Space. The zero Cursor is before all.
+type Cursor struct {
+	Store int // of the node, from 0
+	ID    ID
 }
 
 // Arrival is blocks of a chain on their way into the stores, root first. When Write

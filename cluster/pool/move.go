@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/journal"
@@ -212,9 +213,8 @@ func (m *mover) pace(ctx context.Context, nBytes int64) bool {
 }
 
 // pass copies everything of a survey, hottest first. prepare makes the copying for some
-// runs of one namespace, nil to leave them; after hears what came of each run, and
-// says whether to go on.
-func (m *mover) pass(ctx context.Context, s *survey, prepare func(*surveyed) *copying, after func(*moveRun, copied) bool) error {
+// runs of one namespace, nil to leave them; after hears what came of each run.
+func (m *mover) pass(ctx context.Context, s *survey, prepare func(*surveyed) *copying, after func(*moveRun, copied)) error {
 	for {
 		runs, err := s.gather(func() bool { return ctx.Err() == nil })
 		if err != nil || len(runs) == 0 {
@@ -228,37 +228,40 @@ func (m *mover) pass(ctx context.Context, s *survey, prepare func(*surveyed) *co
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if c := prepare(runs[0].space); c != nil && !m.some(ctx, c, runs[:n], after) {
-				return ctx.Err()
+			if c := prepare(runs[0].space); c != nil {
+				c.ask(ctx, idsOf(runs[:n]))
+				m.copyRuns(ctx, c, runs[:n], after)
 			}
 			runs = runs[n:]
 		}
 	}
 }
 
-// some copies some runs, several at once.
-func (m *mover) some(ctx context.Context, c *copying, runs []moveRun, after func(*moveRun, copied) bool) bool {
-	c.ask(ctx, runs)
-	more := true
-	var mu sync.Mutex
-	next := 0
+func idsOf(runs []moveRun) (ids []ID) {
+	for i := range runs {
+		for j := range runs[i].items {
+			ids = append(ids, runs[i].items[j].id)
+		}
+	}
+	return ids
+}
+
+// copyRuns copies some runs, several at once. Who has which blocks has been asked.
+func (m *mover) copyRuns(ctx context.Context, c *copying, runs []moveRun, after func(*moveRun, copied)) {
+	var next atomic.Int64
 	var working sync.WaitGroup
 	for range min(copiesBeside, len(runs)) {
 		working.Go(func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for next < len(runs) && more && ctx.Err() == nil {
-				run := &runs[next]
-				next++
-				mu.Unlock()
-				done := c.run(ctx, run)
-				mu.Lock()
-				more = after(run, done) && more
+			for ctx.Err() == nil {
+				n := int(next.Add(1)) - 1
+				if n >= len(runs) {
+					return
+				}
+				after(&runs[n], c.run(ctx, &runs[n]))
 			}
 		})
 	}
 	working.Wait()
-	return more
 }
 
 // copying begins copies of a namespace's blocks; nil if it was dropped since the survey.
@@ -267,5 +270,5 @@ func (m *mover) copying(s *surveyed, h *homes, want int) *copying {
 	if s.Incarnation() != s.of.Incarnation {
 		return nil
 	}
-	return &copying{m: m, of: s.of, space: s.Space, scope: scope, homes: h, want: want}
+	return &copying{m: m, of: s.of, space: s.Space, scope: scope, homes: h, want: want, holders: map[ID][]*remote{}}
 }

@@ -32,14 +32,12 @@ type copying struct {
 	scope *peer.Scope // from before any block was read
 	homes *homes
 	want  int // copies that stay, on active members
-	// mine says whether a block of which copies are missing is this node's to send; holders
-	// are the active members that have it.
-	mine func(it *moveItem, holders []*remote) bool
+	// mine says whether a block of which copies are missing is to be sent; nil: all are.
+	mine func(it *moveItem) bool
 	// room says whether a node may take a block.
 	room func(r *remote, it *moveItem) bool
 
-	holders map[ID][]*remote
-	unheard bool // a member that might have blocks did not answer
+	holders map[ID][]*remote // active members that have a block
 }
 
 // copied is what came of some blocks.
@@ -50,7 +48,7 @@ type copied struct {
 	failed  int // blocks that still miss copies, and may get them another time
 	refused int // of those, because a node was too busy
 	gone    int // blocks that this node does not have any more
-	others  int // blocks that miss copies and are another node's to send, or nobody's
+	others  int // blocks that miss copies and are not to be sent
 }
 
 func (c *copied) add(d copied) {
@@ -63,18 +61,13 @@ func (c *copied) add(d copied) {
 	c.others += d.others
 }
 
-// ask finds out which active members have which blocks.
-func (c *copying) ask(ctx context.Context, runs []moveRun) {
-	var ids []ID
-	for i := range runs {
-		for j := range runs[i].items {
-			ids = append(ids, runs[i].items[j].id)
-		}
-	}
+// ask finds out which active members have which blocks. heard: everybody who may have
+// some has answered.
+func (c *copying) ask(ctx context.Context, ids []ID) (heard bool) {
 	rest := peer.AppendMatch(nil, 0, ids)
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	c.holders = make(map[ID][]*remote, len(ids))
+	heard = true
 	for _, r := range c.m.p.peers.all() {
 		if state := r.described().State; state != member.Active && state != member.Draining {
 			continue
@@ -85,7 +78,7 @@ func (c *copying) ask(ctx context.Context, runs []moveRun) {
 			defer mu.Unlock()
 			switch {
 			case err != nil:
-				c.unheard = true
+				heard = false
 			case r.described().State == member.Active:
 				for i := range ids {
 					if a.Has(i) {
@@ -96,6 +89,7 @@ func (c *copying) ask(ctx context.Context, runs []moveRun) {
 		})
 	}
 	asking.Wait()
+	return heard
 }
 
 func (c *copying) askOne(ctx context.Context, r *remote, rest []byte, n int) (a peer.Matched, err error) {
@@ -122,7 +116,7 @@ func (c *copying) run(ctx context.Context, run *moveRun) (done copied) {
 		switch holders := c.holders[it.id]; {
 		case len(holders) >= c.want:
 			done.present++
-		case !c.mine(it, holders):
+		case c.mine != nil && !c.mine(it):
 			done.others++
 		default:
 			todo = append(todo, i)

@@ -152,7 +152,7 @@ func (m *mover) drainPass(ctx context.Context, d *DrainStat, limit *int64) (move
 	err = m.pass(ctx, s, func(space *surveyed) *copying {
 		c := m.copying(space, h, want)
 		if c != nil {
-			c.mine = func(*moveItem, []*remote) bool {
+			c.mine = func(*moveItem) bool {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				if d.MovedBytes+underWay >= *limit {
@@ -163,10 +163,10 @@ func (m *mover) drainPass(ctx context.Context, d *DrainStat, limit *int64) (move
 			}
 		}
 		return c
-	}, func(run *moveRun, done copied) bool {
-		all.add(done)
+	}, func(run *moveRun, done copied) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		all.add(done)
 		underWay -= int64(len(run.items)-done.present-done.others) * int64(run.space.of.BlockBytes)
 		d.LeftBlocks -= len(run.items)
 		d.LeftBytes -= int64(len(run.items)) * int64(run.space.of.BlockBytes)
@@ -176,7 +176,6 @@ func (m *mover) drainPass(ctx context.Context, d *DrainStat, limit *int64) (move
 		d.FailedBlocks += done.failed
 		d.ColdBlocks += done.others
 		m.sentLocked(done.bytes)
-		return true
 	})
 	if err != nil {
 		m.drainWaits(d, err.Error())

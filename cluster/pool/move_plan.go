@@ -22,9 +22,7 @@ const (
 	// windowShift makes windows of 8 positions at first: a run has several, on each store.
 	windowShift = 3
 	// gatherMax is for how many blocks the keys are held at once.
-	gatherMax = 1 << 16
-	// storesMax is how many stores of a node windows tell apart.
-	storesMax = 64
+	gatherMax = 1 << 17
 )
 
 // stretch names a window.
@@ -73,22 +71,67 @@ type surveyed struct {
 	of Of
 }
 
-// takeSurvey counts what spaces have. more is asked now and then whether to go on.
-func takeSurvey(spaces []Space, more func() bool) (*survey, error) {
+// newSurvey is a survey of spaces that has counted nothing.
+func newSurvey(spaces []Space) *survey {
 	s := &survey{shift: windowShift, found: map[stretch]*warm{}}
 	for _, space := range spaces {
 		_, incarnation := space.IDs(nil)
 		s.spaces = append(s.spaces, surveyed{space, Of{space.ID(), incarnation, space.Descriptor().BlockBytes}})
 	}
+	return s
+}
+
+// takeSurvey counts what spaces have. more is asked now and then whether to go on.
+func takeSurvey(spaces []Space, more func() bool) (*survey, error) {
+	s := newSurvey(spaces)
 	for i := range s.spaces {
-		err := s.scan(i, func(store int, e *engine.Entry) bool {
-			s.count(i, store, e)
+		err := s.scan(i, Cursor{}, func(at Cursor, e *engine.Entry) bool {
+			s.count(i, at.Store, heatOf(e))
+			s.blocks++
+			s.bytes += int64(e.BlockBytes)
 			return s.blocks%1024 != 0 || more()
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
+	s.sort()
+	return s, nil
+}
+
+// scan calls f for every block of a space behind a place that has a key.
+func (s *survey) scan(space int, from Cursor, f func(at Cursor, e *engine.Entry) bool) error {
+	return s.spaces[space].Scan(from, func(at Cursor, e engine.Entry) bool {
+		if len(e.Key.Bytes) == 0 {
+			s.nameless++
+			return true
+		}
+		return f(at, &e)
+	})
+}
+
+// count counts a block into its window.
+func (s *survey) count(space, store int, h heat) {
+	at := stretch{space, store, h.position >> s.shift}
+	w := s.found[at]
+	if w == nil {
+		if len(s.found) >= windowsMax {
+			s.lengthen()
+			at.number = h.position >> s.shift
+		}
+		if w = s.found[at]; w == nil {
+			w = &warm{stretch: at, heat: h}
+			s.found[at] = w
+		}
+	}
+	w.blocks++
+	if h.hotter(w.heat) < 0 {
+		w.heat = h
+	}
+}
+
+// sort puts the windows into their order.
+func (s *survey) sort() {
 	s.order = make([]*warm, 0, len(s.found))
 	for _, w := range s.found {
 		s.order = append(s.order, w)
@@ -96,44 +139,6 @@ func takeSurvey(spaces []Space, more func() bool) (*survey, error) {
 	slices.SortFunc(s.order, func(a, b *warm) int {
 		return cmp.Or(a.hotter(b.heat), cmp.Compare(a.space, b.space), cmp.Compare(a.store, b.store), cmp.Compare(b.number, a.number))
 	})
-	return s, nil
-}
-
-// scan calls f for every block of a space that has a key, with the number of its store.
-func (s *survey) scan(space int, f func(store int, e *engine.Entry) bool) error {
-	store, last := 0, ID{}
-	return s.spaces[space].Scan(func(e engine.Entry) bool {
-		if bytes.Compare(e.ID[:], last[:]) < 0 && store < storesMax-1 {
-			store++ // blocks of a store come by rising ID
-		}
-		last = e.ID
-		if len(e.Key.Bytes) == 0 {
-			s.nameless++
-			return true
-		}
-		return f(store, &e)
-	})
-}
-
-func (s *survey) count(space, store int, e *engine.Entry) {
-	s.blocks++
-	s.bytes += int64(e.BlockBytes)
-	at := stretch{space, store, e.Position >> s.shift}
-	w := s.found[at]
-	if w == nil {
-		if len(s.found) >= windowsMax {
-			s.lengthen()
-			at.number = e.Position >> s.shift
-		}
-		if w = s.found[at]; w == nil {
-			w = &warm{stretch: at, heat: heatOf(e)}
-			s.found[at] = w
-		}
-	}
-	w.blocks++
-	if h := heatOf(e); h.hotter(w.heat) < 0 {
-		w.heat = h
-	}
 }
 
 // lengthen makes windows twice as long.
@@ -157,13 +162,19 @@ func (s *survey) lengthen() {
 
 // moveItem is a block that may go to another node.
 type moveItem struct {
-	id         ID
-	key        engine.Key
-	depth      uint32
-	importance uint8
-	used       bool // since its put
-	position   uint64
+	id    ID
+	key   engine.Key
+	depth uint32
+	store int
+	heat
 }
+
+func newMoveItem(store int, e *engine.Entry) moveItem {
+	return moveItem{e.ID, engine.Key{Group: e.Key.Group, Bytes: bytes.Clone(e.Key.Bytes)}, e.Depth, store, heatOf(e)}
+}
+
+// used says that somebody wanted the block since it was put, or said that it matters.
+func (it *moveItem) used() bool { return it.uses > 0 || it.importance > 0 }
 
 // moveRun is blocks of one namespace that are to live on one node, root first.
 type moveRun struct {
@@ -188,10 +199,9 @@ func (s *survey) gather(more func() bool) (runs []moveRun, err error) {
 			continue
 		}
 		seen := 0
-		err := s.scan(space, func(store int, e *engine.Entry) bool {
-			if at, ok := of[stretch{space, store, e.Position >> s.shift}]; ok && len(items[at]) < 2*gatherMax {
-				items[at] = append(items[at], moveItem{e.ID, engine.Key{Group: e.Key.Group, Bytes: bytes.Clone(e.Key.Bytes)}, e.Depth,
-					e.Importance, e.Uses > 0 || e.Importance > 0, e.Position})
+		err := s.scan(space, Cursor{}, func(at Cursor, e *engine.Entry) bool {
+			if n, ok := of[stretch{space, at.Store, e.Position >> s.shift}]; ok && len(items[n]) < 2*gatherMax {
+				items[n] = append(items[n], newMoveItem(at.Store, e))
 			}
 			seen++
 			return seen%1024 != 0 || more()
@@ -203,6 +213,25 @@ func (s *survey) gather(more func() bool) (runs []moveRun, err error) {
 	runs = s.cut(s.order[:n], items)
 	s.order = s.order[n:]
 	return runs, nil
+}
+
+// runs makes runs of some blocks of a space, hottest first.
+func (s *survey) runs(space int, some []moveItem) []moveRun {
+	s.found, s.shift = map[stretch]*warm{}, windowShift
+	for i := range some {
+		s.count(space, some[i].store, some[i].heat)
+	}
+	s.sort()
+	at := make(map[stretch]int, len(s.order))
+	for i, w := range s.order {
+		at[w.stretch] = i
+	}
+	items := make([][]moveItem, len(s.order))
+	for _, it := range some {
+		i := at[stretch{space, it.store, it.position >> s.shift}]
+		items[i] = append(items[i], it)
+	}
+	return s.cut(s.order, items)
 }
 
 // cut makes runs of windows that follow each other.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/place"
 )
 
@@ -14,11 +15,12 @@ import (
 type RepairStat struct {
 	Running        bool   `json:"running"`         // now
 	Passes         uint64 `json:"passes"`          // times that everything here was gone through
-	LeftBlocks     int    `json:"left_blocks"`     // not gone through yet in this pass
+	CheckedBlocks  int    `json:"checked_blocks"`  // gone through in this pass, or the latest
 	RestoredBlocks uint64 `json:"restored_blocks"` // copies made
 	RestoredBytes  int64  `json:"restored_bytes"`  // of those
-	FailedBlocks   uint64 `json:"failed_blocks"`   // copies that could not be made; the next pass tries again
-	NoRoomBlocks   uint64 `json:"no_room_blocks"`  // not copied as nobody has room, and they were not used since they were put
+	FailedBlocks   uint64 `json:"failed_blocks"`   // of which copies could not be made; the next pass tries again
+	UnheardBlocks  uint64 `json:"unheard_blocks"`  // not judged, as a node that may have copies did not answer
+	NoRoomBlocks   uint64 `json:"no_room_blocks"`  // copies not made as a node has no room, and the block was not used since it was put
 }
 
 // displaceShare is which part of a full node's capacity a pass may fill with blocks that
@@ -38,64 +40,99 @@ func (m *mover) repairDue() bool {
 // that are this node's to send: among the nodes that have a block it is the first by
 // rendezvous.
 func (m *mover) repairAll(ctx context.Context) {
-	s, err := takeSurvey(m.p.local.Spaces(), func() bool { return ctx.Err() == nil })
-	if err == nil {
-		m.setRepairing(true, s.blocks)
-		err = m.repairPass(ctx, s)
-		m.setRepairing(false, 0)
-	}
-	if err != nil && ctx.Err() == nil {
-		m.p.log.Warn("lost copies were not looked for", "cause", err)
-	}
-	m.lost, m.repaired = time.Time{}, time.Now()
-}
-
-func (m *mover) setRepairing(running bool, left int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.repair.Running, m.repair.LeftBlocks = running, left
-	if !running {
-		m.repair.Passes++
-	}
-}
-
-func (m *mover) repairPass(ctx context.Context, s *survey) error {
 	h := m.p.homes()
-	want := min(m.p.o.Copies-1, h.others()) // beside the one here
-	if want == 0 {
-		return nil
-	}
-	before := m.moveStat().Repair.RestoredBlocks
-	room := newRoom(m.p.o.Members.Members())
-	err := m.pass(ctx, s, func(space *surveyed) *copying {
-		c := m.copying(space, h, want)
-		if c == nil {
-			return nil
-		}
-		c.mine = func(it *moveItem, holders []*remote) bool {
-			// Who does not answer may have it. The next pass asks again.
-			return !c.unheard && m.first(it.id, holders)
-		}
-		c.room = func(r *remote, it *moveItem) bool { return room.take(r.id, it.used, int64(c.of.BlockBytes)) }
-		return c
-	}, func(run *moveRun, done copied) bool {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.repair.LeftBlocks -= len(run.items)
-		m.repair.RestoredBlocks += uint64(done.stored)
-		m.repair.RestoredBytes += done.bytes
-		m.repair.FailedBlocks += uint64(done.failed)
-		return true
-	})
+	r := &repairing{m: m, homes: h, want: min(m.p.o.Copies-1, h.others()), room: newRoom(m.p.o.Members.Members()), survey: newSurvey(m.p.local.Spaces())}
 	m.mu.Lock()
-	m.repair.NoRoomBlocks += room.refused
-	m.repair.FailedBlocks -= min(m.repair.FailedBlocks, room.refused)
+	m.repair.Running, m.repair.CheckedBlocks = true, 0
+	before := m.repair.RestoredBlocks
+	m.mu.Unlock()
+	for i := range r.survey.spaces {
+		for place := (&Cursor{}); place != nil && r.want > 0 && ctx.Err() == nil; {
+			var err error
+			if place, err = r.some(ctx, i, *place); err != nil {
+				m.p.log.Warn("lost copies were not looked for", "cause", err)
+				break
+			}
+		}
+	}
+	m.mu.Lock()
+	m.repair.Running = false
+	m.repair.Passes++
+	m.repair.NoRoomBlocks += r.room.refused
 	restored := m.repair.RestoredBlocks - before
 	m.mu.Unlock()
 	if restored > 0 {
 		m.p.o.Journal.Add(journal.Repair, "", "%d copies of blocks that were lost elsewhere were made anew", restored)
 	}
-	return err
+	m.lost, m.repaired = time.Time{}, time.Now()
+}
+
+// repairing is one pass.
+type repairing struct {
+	m      *mover
+	homes  *homes
+	want   int // copies beside the one here
+	room   *room
+	survey *survey
+}
+
+// some looks at the blocks of a space from a place on, until there are many that lack
+// copies, and makes those. It returns where to go on; nil: there are no more.
+func (r *repairing) some(ctx context.Context, space int, from Cursor) (next *Cursor, err error) {
+	c := r.m.copying(&r.survey.spaces[space], r.homes, r.want)
+	if c == nil {
+		return nil, nil
+	}
+	c.room = func(to *remote, it *moveItem) bool { return r.room.take(to.id, it.used(), int64(c.of.BlockBytes)) }
+	var asked, lacking []moveItem
+	place := from
+	err = r.survey.scan(space, from, func(at Cursor, e *engine.Entry) bool {
+		place = at
+		if asked = append(asked, newMoveItem(at.Store, e)); len(asked) == askMax {
+			lacking, asked = append(lacking, r.lacking(ctx, c, asked)...), asked[:0]
+		}
+		if len(lacking) < gatherMax && ctx.Err() == nil {
+			return true
+		}
+		next = &place
+		return false
+	})
+	lacking = append(lacking, r.lacking(ctx, c, asked)...)
+	r.m.copyRuns(ctx, c, r.survey.runs(space, lacking), func(_ *moveRun, done copied) {
+		r.m.mu.Lock()
+		defer r.m.mu.Unlock()
+		r.m.repair.RestoredBlocks += uint64(done.stored)
+		r.m.repair.RestoredBytes += done.bytes
+		r.m.repair.FailedBlocks += uint64(done.failed)
+	})
+	return next, err
+}
+
+// lacking are those of some blocks of which copies are missing that this node is to make.
+// Who does not answer may have one: then nothing is missing, before the next pass.
+func (r *repairing) lacking(ctx context.Context, c *copying, asked []moveItem) (lacking []moveItem) {
+	if len(asked) == 0 {
+		return nil
+	}
+	ids := make([]ID, len(asked))
+	for i := range asked {
+		ids[i] = asked[i].id
+	}
+	heard := c.ask(ctx, ids)
+	for i := range asked {
+		if holders := c.holders[ids[i]]; heard && len(holders) < r.want && r.m.first(ids[i], holders) {
+			lacking = append(lacking, asked[i])
+		} else {
+			delete(c.holders, ids[i])
+		}
+	}
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	r.m.repair.CheckedBlocks += len(asked)
+	if !heard {
+		r.m.repair.UnheardBlocks += uint64(len(asked))
+	}
+	return lacking
 }
 
 // first says whether this node comes first among those that have a block.

@@ -485,6 +485,9 @@ func (s *ship) localSpace() pool.Space {
 // another, and not while somebody who may have one does not answer.
 func TestRepair(t *testing.T) {
 	for _, copies := range []int{2, 3} {
+		if copies == 3 && testing.Short() {
+			return
+		}
 		inFleet(t, 30+uint64(copies), 5, 1, func(_ int, s *ship) {
 			s.options.Copies = copies
 			s.options.Move.RepairAfter = 30 * time.Second
@@ -519,12 +522,15 @@ func TestRepair(t *testing.T) {
 			}
 			f.net.HealAll()
 			f.net.Thaw("node-2")
-			time.Sleep(25 * time.Minute)
+			time.Sleep(11 * time.Minute)
 			f.wantCopies([]int{0, 2, 3, 4}, copies, all...)
 			if n := restored(); int(n) != copies*256-before {
 				t.Errorf("%d copies were made, %d were lost", n, copies*256-before)
 			}
-			time.Sleep(time.Hour)
+			if testing.Short() {
+				return
+			}
+			time.Sleep(15 * time.Minute)
 			if n := restored(); int(n) != copies*256-before {
 				t.Errorf("%d copies were made though nothing more was lost", int(n)-copies*256+before)
 			}
@@ -572,7 +578,7 @@ func TestRepairLostDrive(t *testing.T) {
 		if s.stores[0].Health() == nil {
 			t.Fatal("the store is well")
 		}
-		time.Sleep(25 * time.Minute)
+		time.Sleep(21 * time.Minute)
 		well := func() (n int) {
 			for _, c := range f.copies([]int{0, 1, 2, 3}, all...) {
 				if c >= 2 {
@@ -589,6 +595,34 @@ func TestRepairLostDrive(t *testing.T) {
 		if err := s.stores[0].Health(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// TestReplacedDrive: a node that comes back with an empty drive in the place of one that
+// was lost misses its blocks, takes new ones, and the lost copies are made anew.
+func TestReplacedDrive(t *testing.T) {
+	inFleet(t, 41, 3, 2, func(_ int, s *ship) {
+		s.options.Copies = 2
+		s.options.Move.RepairAfter = 5 * time.Second
+		s.options.Move.RepairEvery = time.Minute
+	}, func(f *fleet) {
+		for from := 0; from < 256; from += 64 {
+			f.nodes[0].putPool(from, 64)
+		}
+		all := span(0, 256)
+		f.wantCopies([]int{0, 1, 2}, 2, all...)
+		s := f.nodes[1]
+		s.stop()
+		f.must(s.stores[0].Close())
+		lost, rest := s.spaces[0].Stat().Blocks, s.spaces[1].Stat().Blocks
+		if lost == 0 || rest == 0 {
+			t.Fatalf("%d blocks are lost, %d are left", lost, rest)
+		}
+		s.disks, s.stores, s.spaces = s.disks[1:], s.stores[1:], s.spaces[1:]
+		s.openStore(77)
+		s.start()
+		time.Sleep(90 * time.Second)
+		f.wantCopies([]int{0, 1, 2}, 2, all...)
 	})
 }
 

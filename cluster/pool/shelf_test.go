@@ -54,11 +54,16 @@ func (s *shelf) Incarnation() uint32                       { return s.ns.Incarna
 func (s *shelf) Raise(n uint32) error                      { return s.ns.RaiseTo(n) }
 func (s *shelf) IDs(keys []engine.Key) ([]pool.ID, uint32) { return s.ns.IDs(keys) }
 func (s *shelf) Clear() error                              { return s.ns.Clear() }
-func (s *shelf) Scan(f func(engine.Entry) bool) error      { return s.ns.List(f) }
 func (s *shelf) Touch(ids []pool.ID)                       { _, _ = s.ns.TouchIDs(ids) }
 func (s *shelf) Delete(ids []pool.ID) error {
 	_, err := s.ns.DeleteIDs(s.Incarnation(), ids)
 	return err
+}
+
+func (s *shelf) Scan(from pool.Cursor, f func(pool.Cursor, engine.Entry) bool) error {
+	return s.ns.ListFrom(from.ID, func(e engine.Entry) bool {
+		return e.ID == from.ID && from != (pool.Cursor{}) || f(pool.Cursor{ID: e.ID}, e)
+	})
 }
 
 func (s *shelf) Present(ids []pool.ID) []bool {
