@@ -182,9 +182,9 @@ func (r *room) take(id member.ID, used bool, nBytes int64) bool {
 
 // MoveStat is what the pool moves of its own accord.
 type MoveStat struct {
-	Drain  DrainStat  `json:"drain"`
-	Repair RepairStat `json:"repair"`
-	Hot    HotStat    `json:"hot"`
+	Drain  DrainStat  `json:"drain"`  // of this node
+	Repair RepairStat `json:"repair"` // of copies that other nodes have lost
+	Hot    HotStat    `json:"hot"`    // copies kept here of what is often read here
 }
 
 func (m *mover) moveStat() MoveStat {
