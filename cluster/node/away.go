@@ -18,8 +18,8 @@ type away struct {
 	pool  *pool.Pool
 	space poolSpace
 	keys  []engine.Key
-	of    pool.Of   // and
-	ids   []pool.ID // of keys, see derive
+	of    pool.Of      // and
+	ids   []pool.ID    // of keys, see derive
 	index []int        // of each in the request
 	at    []pool.Place // of each, as far as it was asked; nil: it was not
 }
@@ -98,14 +98,21 @@ func (t *transfer) loadAway(a *away, o engine.GetOptions) {
 	a.pool.Get(a.of, items, pool.GetOptions{Deadline: o.Deadline, Done: o.Done, Bounce: o.Bounce, NoTouch: t.noTouch,
 		Released: func(j int) { t.released(a.index[j]) }})
 	hits := 0
+	var reads []pool.HotRead
 	for j, i := range a.index {
 		t.answer(i, items[j].Status, items[j].Err, "a block was not read from a peer")
 		if items[j].Status == engine.Hit {
 			hits++
+			if a.pool.CopiesHot() {
+				reads = append(reads, pool.HotRead{ID: a.ids[j], Key: t.keys[i], Depth: uint32(i)})
+			}
 		}
 		if errors.Is(items[j].Err, pool.ErrMemory) {
 			t.node.counters.faults.Add(1)
 		}
+	}
+	if len(reads) > 0 {
+		a.pool.ReadFar(a.of, reads)
 	}
 	t.fromAway = hits
 	t.node.times.read(time.Now(), time.Since(t.q.came), hits)

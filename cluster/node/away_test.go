@@ -26,6 +26,7 @@ import (
 // sockets.
 type mesh struct {
 	t     *testing.T
+	move  pool.MoveOptions
 	net   *netsim.Network
 	nodes []*meshNode
 }
@@ -43,8 +44,13 @@ type meshNode struct {
 // inMesh runs f in a mesh of n nodes; change, if not nil, edits the options of node i.
 func inMesh(t *testing.T, n int, change func(i int, o *Options), f func(m *mesh)) {
 	t.Helper()
+	inMeshWith(t, n, pool.MoveOptions{}, change, f)
+}
+
+func inMeshWith(t *testing.T, n int, move pool.MoveOptions, change func(i int, o *Options), f func(m *mesh)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &mesh{t: t, net: netsim.New(netsim.Config{Seed: 1, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 100 * time.Microsecond}})}
+		m := &mesh{t: t, move: move, net: netsim.New(netsim.Config{Seed: 1, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 100 * time.Microsecond}})}
 		world := membertest.New(1, 0, time.Millisecond)
 		for i := range n {
 			m.nodes = append(m.nodes, m.open(i, world, change))
@@ -81,7 +87,7 @@ func (m *mesh) open(i int, world *membertest.World, change func(i int, o *Option
 	transport, err := m.net.Node(n.address)
 	meshMust(m.t, err)
 	id := member.ID{byte(i + 1)}
-	p, err := pool.New(pool.Options{PoolID: "mesh", Node: id, Name: n.address, Dir: m.t.TempDir(), Transport: transport,
+	p, err := pool.New(pool.Options{PoolID: "mesh", Node: id, Name: n.address, Dir: m.t.TempDir(), Transport: transport, Move: m.move,
 		Members: world.Join(member.Member{ID: id, Name: n.address, Address: n.address, State: member.Active, ProtocolLow: 1, ProtocolHigh: 1})})
 	meshMust(m.t, err)
 	o := Options{Stores: []*engine.Store{n.store}, Pool: p}
@@ -392,5 +398,27 @@ func TestSickDriveAway(t *testing.T) {
 			t.Errorf("%+v", st)
 		}
 		time.Sleep(2 * time.Minute)
+	})
+}
+
+// TestHotAway: what clients of a node read from others often is copied to it, and read
+// here from then on.
+func TestHotAway(t *testing.T) {
+	inMeshWith(t, 2, pool.MoveOptions{HotReads: 3}, nil, func(m *mesh) {
+		me := m.nodes[0]
+		m.nodes[1].put(t, 0, 20)
+		for i := range 5 {
+			tr, _ := me.read(t, uint32(i%2)*wire.GetPrefix, time.Second, 0, 10)
+			wantText(t, tr, "10H")
+			time.Sleep(time.Second)
+		}
+		tr, _ := me.read(t, 0, time.Second, 10, 10)
+		wantText(t, tr, "10H")
+		if st := me.space.stat(); st.RemoteHits != 3*10+10 {
+			t.Errorf("%d blocks came from the other node", st.RemoteHits)
+		}
+		if st := me.pool.Stat().Moves.Hot; st.Copied != 10 || st.Refused != 0 {
+			t.Errorf("%+v", st)
+		}
 	})
 }

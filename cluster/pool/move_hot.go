@@ -139,6 +139,9 @@ func (h *hotReads) stat() (st HotStat) {
 	return st
 }
 
+// CopiesHot says whether ReadFar is of any use.
+func (p *Pool) CopiesHot() bool { return p.move.hot != nil }
+
 // ReadFar tells of blocks that were loaded from other nodes for a client. What is read
 // often gets a copy here, if the options say so. It keeps nothing of reads.
 func (p *Pool) ReadFar(of Of, reads []HotRead) {

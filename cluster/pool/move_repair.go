@@ -182,9 +182,9 @@ func (r *room) take(id member.ID, used bool, nBytes int64) bool {
 
 // MoveStat is what the pool moves of its own accord.
 type MoveStat struct {
-	Drain  DrainStat  `json:"drain"`  // of this node
-	Repair RepairStat `json:"repair"` // of copies that other nodes have lost
-	Hot    HotStat    `json:"hot"`    // copies kept here of what is often read here
+	Drain  DrainStat  `json:"drain"`  // handing everything over, before the node leaves
+	Repair RepairStat `json:"repair"` // making copies anew that were lost
+	Hot    HotStat    `json:"hot"`    // keeping copies here of what is read often
 }
 
 func (m *mover) moveStat() MoveStat {

@@ -80,7 +80,11 @@ func (c *poolEventsCmd) print(st *state, events []admin.PoolEvent) error {
 		if e.Times > 1 {
 			text = fmt.Sprintf("%s (%d times)", text, e.Times)
 		}
-		if _, err := fmt.Fprintf(st.stdout, "%5d  %s  %-8s  %-12s  %s\n", e.Number, e.Time.Local().Format(time.DateTime), e.Kind, e.Node, text); err != nil {
+		node := e.Node
+		if node == "" {
+			node = "-"
+		}
+		if _, err := fmt.Fprintf(st.stdout, "%5d  %s  %-8s  %-12s  %s\n", e.Number, e.Time.Local().Format(time.DateTime), e.Kind, node, text); err != nil {
 			return err
 		}
 	}

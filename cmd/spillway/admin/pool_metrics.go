@@ -56,6 +56,25 @@ var poolRows = []row[poolFacts]{
 	{"pool_taken_blocks_total", takenHelp, "result", "wrong", func(f *poolFacts) float64 { return float64(f.stat.Puts.TakenWrong) }},
 	{"pool_taken_blocks_total", takenHelp, "result", "erased", func(f *poolFacts) float64 { return float64(f.stat.Puts.TakenErased) }},
 	{"pool_taken_blocks_total", takenHelp, "result", "busy", func(f *poolFacts) float64 { return float64(f.stat.Puts.TakenBusy) }},
+	{"pool_drain_left_blocks", "Blocks that a draining node has not gone through yet.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Drain.LeftBlocks) }},
+	{"pool_drain_left_bytes", "Bytes of those.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Drain.LeftBytes) }},
+	{"pool_drain_moved_bytes", "Bytes that this drain has sent to other nodes.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Drain.MovedBytes) }},
+	{"pool_drain_done", "1 if the node has handed its blocks over and can be stopped.", "", "", func(f *poolFacts) float64 { return truth(f.stat.Moves.Drain.State == "done") }},
+	{"pool_repaired_blocks_total", "Copies made anew of blocks that were lost elsewhere.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Repair.RestoredBlocks) }},
+	{"pool_repair_failed_blocks_total", "Copies that could not be made; the next look tries again.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Repair.FailedBlocks) }},
+	{"pool_hot_copies_total", "Blocks copied here as they were read often from others.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Moves.Hot.Copied) }},
+	{"pool_erase_failed", "1 if nothing can be erased any more, as what was erased cannot be kept: look at the pool directory.", "", "", func(f *poolFacts) float64 { return truth(f.stat.Erase.Failed != "") }},
+	{"pool_tombstones", "Deletions and drops, of all nodes, that this node can name to one that was away.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Tombstones) }},
+	{"pool_tombstones_forgotten_total", "Of those, too old to be named any more: a node that was away for longer gives blocks up.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Forgotten) }},
+	{"pool_erase_total", eraseHelp, "what", "blocks", func(f *poolFacts) float64 { return float64(f.stat.Erase.Deleted) }},
+	{"pool_erase_total", eraseHelp, "what", "namespaces", func(f *poolFacts) float64 { return float64(f.stat.Erase.Dropped) }},
+	{"pool_erase_total", eraseHelp, "what", "learned", func(f *poolFacts) float64 { return float64(f.stat.Erase.Taken) }},
+	{"pool_erase_total", eraseHelp, "what", "namespaces_learned", func(f *poolFacts) float64 { return float64(f.stat.Erase.Raised) }},
+	{"pool_erase_total", eraseHelp, "what", "namespaces_given_up", func(f *poolFacts) float64 { return float64(f.stat.Erase.Cleared) }},
+	{"pool_erase_unconfirmed_total", "Members that did not confirm an erasure in time; they learn of it before they are asked again.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Missing) }},
+	{"pool_erase_damages", "Times, ever, that what this node knew of erasures was damaged, and was learned anew.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Damages) }},
+	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "behind", func(f *poolFacts) float64 { return float64(f.stat.Erase.Behind) }},
+	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "outdated", func(f *poolFacts) float64 { return float64(f.stat.Erase.Outdated) }},
 	{"pool_connections", "Data connections with other nodes.", "", "", func(f *poolFacts) float64 { return float64(f.transport.Connections) }},
 	{"pool_links_lost_total", "Links that ended otherwise than in order.", "", "", func(f *poolFacts) float64 { return float64(f.transport.Lost) }},
 	{"pool_data_refused_total", dataHelp, "reason", "foreign", func(f *poolFacts) float64 { return float64(f.transport.Foreign) }},
@@ -74,6 +93,7 @@ const (
 	gossipHelp  = "Gossip that was refused: of another pool, with another key, damaged, of nodes without a common version, of a second node with a name."
 	poolPutHelp = "Blocks of this node's clients that were put through the pool, by their answer."
 	takenHelp   = "Blocks that other nodes sent here to be stored, by what became of them."
+	eraseHelp   = "What was erased: blocks and namespaces through this node, what it learned from others (namespaces dropped there are namespaces_learned), and namespaces whose blocks it gave up since nobody could name what was deleted."
 	dataHelp    = "Data connections that were refused: of another pool, without a common version, with a bad certificate, plain where TLS is on or the other way round, saying no hello, denied, above the bound."
 )
 
