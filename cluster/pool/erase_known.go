@@ -127,7 +127,7 @@ func (k *known) blur(id member.ID) (marks []lostMark) {
 
 // tick moves a namespace's clock on.
 func (k *known) tick(s *spaceKnown, id member.ID, seq uint64) {
-	i, found := slices.BinarySearchFunc(s.clock, id, func(m peer.Mark, id member.ID) int { return bytes.Compare(m.Origin[:], id[:]) })
+	i, found := s.clock.Find(id)
 	if !found {
 		k.pairs++
 		s.clock = slices.Insert(slices.Clone(s.clock), i, peer.Mark{Origin: id, Seq: seq})
