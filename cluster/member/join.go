@@ -42,9 +42,8 @@ type seed struct {
 func (g *Gossip) joinLoop() {
 	tick := time.NewTicker(max(g.t.joinRetry/2, time.Millisecond))
 	defer tick.Stop()
-	room := make(chan struct{}, joinsAtOnce)
 	for {
-		g.joinRound(room)
+		g.joinRound()
 		select {
 		case <-tick.C:
 		case <-g.hurry:
@@ -55,7 +54,7 @@ func (g *Gossip) joinLoop() {
 }
 
 // joinRound begins what is due. A seed that hangs holds up nobody else.
-func (g *Gossip) joinRound(room chan struct{}) {
+func (g *Gossip) joinRound() {
 	g.removeDoomed()
 	g.mu.Lock()
 	g.expireLocked()
@@ -66,12 +65,12 @@ func (g *Gossip) joinRound(room chan struct{}) {
 		return
 	}
 	for _, s := range seeds {
-		g.spawn(func() { g.trySeed(s, room) })
+		g.spawn(func() { g.trySeed(s) })
 	}
 	for _, r := range lost {
-		g.spawn(func() { g.tryLost(r, room) })
+		g.spawn(func() { g.tryLost(r) })
 	}
-	g.agree(room)
+	g.agree()
 	g.establish()
 }
 
@@ -114,9 +113,9 @@ func (g *Gossip) isMember(at netip.AddrPort) bool {
 }
 
 // join exchanges everything with whoever is at the address.
-func (g *Gossip) join(at netip.AddrPort, room chan struct{}) error {
-	room <- struct{}{}
-	defer func() { <-room }()
+func (g *Gossip) join(at netip.AddrPort) error {
+	g.room <- struct{}{}
+	defer func() { <-g.room }()
 	g.mu.Lock()
 	if g.leaving || g.ctx.Err() != nil {
 		g.mu.Unlock()
@@ -174,7 +173,7 @@ func explainJoin(at netip.AddrPort, err error) error {
 }
 
 // trySeed looks a seed up and joins through each of its addresses that is no member.
-func (g *Gossip) trySeed(s *seed, room chan struct{}) {
+func (g *Gossip) trySeed(s *seed) {
 	addresses, err := resolve(g.ctx, g.o.Resolver, s.address)
 	member := err == nil
 	if len(addresses) > 0 {
@@ -189,7 +188,7 @@ func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 			continue
 		}
 		tries.Go(func() {
-			e := g.join(at, room)
+			e := g.join(at)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {
@@ -211,10 +210,10 @@ func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 }
 
 // tryLost looks for a lost member where it was.
-func (g *Gossip) tryLost(lost record, room chan struct{}) {
+func (g *Gossip) tryLost(lost record) {
 	failed := false
 	if !g.isMember(lost.at) { // else its address is another's now
-		failed = g.join(lost.at, room) != nil
+		failed = g.join(lost.at) != nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -226,7 +225,7 @@ func (g *Gossip) tryLost(lost record, room chan struct{}) {
 // agree has the others take this node's address in, while its name or ID still stands with
 // another one: they do so once they have found the old address dead. It is beyond doubt
 // when none of them objects.
-func (g *Gossip) agree(room chan struct{}) {
+func (g *Gossip) agree() {
 	g.mu.Lock()
 	if !g.contested || time.Until(g.agreeNext) > 0 {
 		g.mu.Unlock()
@@ -248,7 +247,7 @@ func (g *Gossip) agree(room chan struct{}) {
 	var tries sync.WaitGroup
 	for _, at := range with[:min(len(with), agreeOnce)] {
 		tries.Go(func() {
-			if g.join(at, room) != nil {
+			if g.join(at) != nil {
 				failed.Store(true)
 			}
 		})
