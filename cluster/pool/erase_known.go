@@ -176,6 +176,15 @@ func (k *known) clock() peer.Clock {
 	return c
 }
 
+// sum is a digest of clock and floors.
+func (k *known) sum() uint64 {
+	h := xxh3.New()
+	for _, m := range k.clock() {
+		_, _ = h.Write(le.AppendUint64(m.Origin[:], m.Seq))
+	}
+	return h.Sum64() ^ k.digest
+}
+
 // floors are those above 1, in order.
 func (k *known) floors() (floors []peer.Floor) {
 	for id, s := range k.spaces {
