@@ -14,12 +14,12 @@ type Profile string
 
 // Profiles.
 const (
-	// ProfileFast: failed after about 1 s. For one switch, and nodes that are never
+	// ProfileFast: no member after 1 to 2.5 s. For one switch, and nodes that are never
 	// starved of CPU for longer.
 	ProfileFast Profile = "fast"
-	// ProfileDefault: failed after 4 to 6 s.
+	// ProfileDefault: no member after 6 to 12 s.
 	ProfileDefault Profile = "default"
-	// ProfileSlow: failed after 20 to 30 s. For far or crowded networks and machines.
+	// ProfileSlow: no member after 25 to 40 s. For far or crowded networks and machines.
 	ProfileSlow Profile = "slow"
 )
 

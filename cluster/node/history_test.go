@@ -171,7 +171,7 @@ func (s *historySpace) Put(keys []engine.Key, src [][]byte, o historytest.Call, 
 	if o.Durable {
 		m.Flags |= wire.PutDurable
 	}
-	t.storeAll(t.putting(m, deadline))
+	t.put(t.putting(m, deadline))
 	return s.answers(t, released)
 }
 

@@ -16,10 +16,10 @@ import (
 // ErrMalformed says that a body breaks the protocol.
 var ErrMalformed = errors.New("malformed message of a peer")
 
-// Versions of the protocol that this package speaks.
+// Versions of the protocol that this package speaks; see version.go.
 const (
-	VersionLow  = 1
-	VersionHigh = 1
+	VersionLow  = versionLow
+	VersionHigh = versionHigh
 )
 
 // Kinds of calls. Match, Get, Put and Delete name a namespace, its incarnation and what

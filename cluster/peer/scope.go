@@ -74,9 +74,14 @@ func (r *reader) clock() Clock {
 	return c
 }
 
+// Find is where an origin stands in the clock, or would.
+func (c Clock) Find(origin member.ID) (i int, found bool) {
+	return slices.BinarySearchFunc(c, origin, func(m Mark, id member.ID) int { return bytes.Compare(m.Origin[:], id[:]) })
+}
+
 // Of is how far the clock stands for an origin.
 func (c Clock) Of(origin member.ID) uint64 {
-	i, found := slices.BinarySearchFunc(c, origin, func(m Mark, id member.ID) int { return bytes.Compare(m.Origin[:], id[:]) })
+	i, found := c.Find(origin)
 	if !found {
 		return 0
 	}

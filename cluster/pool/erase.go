@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -20,9 +21,25 @@ func (p *Pool) scope(of Of) *peer.Scope {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if known := e.known.spaces[of.Namespace]; known != nil {
-		s.Clock = known.clock
+		s.Clock = e.answeredRLocked(known.clock)
 	}
 	return s
+}
+
+// answeredRLocked is a clock without this node's own erasures that are still on their way
+// to the others: whoever asks meanwhile is not to wait for them.
+func (e *eraser) answeredRLocked(c peer.Clock) peer.Clock {
+	i, found := c.Find(e.self)
+	told := e.told.Load()
+	if !found || c[i].Seq <= told {
+		return c
+	}
+	c = slices.Clone(c)
+	if told == 0 {
+		return slices.Delete(c, i, i+1)
+	}
+	c[i].Seq = told
+	return c
 }
 
 // admit finds the namespace that a peer's call is about, if this node knows of every
@@ -115,17 +132,20 @@ func (e *eraser) spread(ctx context.Context) (missing int) {
 	var told sync.WaitGroup
 	var without atomic.Int64
 	for _, r := range e.p.peers.all() {
-		if r.described().State == member.Leaving {
+		state := r.described().State
+		if state == member.Leaving {
 			continue
 		}
 		told.Go(func() {
-			if err := e.tellRemote(ctx, r, ours); err != nil {
+			if err := e.tellRemote(ctx, r, ours); err != nil && state != member.Joining { // it merges before it answers anybody
 				without.Add(1)
 				e.p.log.Debug("a member has not confirmed what was erased", "peer", r.id, "cause", err)
 			}
 		})
 	}
 	told.Wait()
+	for at := e.told.Load(); at < ours[0].Seq && !e.told.CompareAndSwap(at, ours[0].Seq); at = e.told.Load() {
+	}
 	e.counts.missing.Add(uint64(without.Load()))
 	return int(without.Load())
 }

@@ -39,8 +39,9 @@ type eraser struct {
 	// logging holds a token while somebody writes the state; it guards state.
 	logging chan struct{}
 
-	open   atomic.Bool // peers are answered
-	leaves atomic.Bool // the node says that it leaves
+	told   atomic.Uint64 // this node's own erasures up to here have been told to the others, as far as they could be
+	open   atomic.Bool   // peers are answered
+	leaves atomic.Bool   // the node says that it leaves
 	opened chan struct{}
 	merged chan struct{} // has something in it when mates have changed
 	counts eraseCounters
@@ -63,9 +64,11 @@ func newEraser(p *Pool) (*eraser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &eraser{p: p, state: s, self: s.file.origin, damages: s.file.damages, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
+	e := &eraser{p: p, state: s, self: s.file.origin, damages: s.file.damages, known: k, taking: make(chan struct{}, 1), logging: make(chan struct{}, 1),
 		opened: make(chan struct{}), merged: make(chan struct{}, 1), mates: map[member.ID]*mate{}, coming: map[ID]int{},
-		inside: map[[32]byte]int{}, held: map[ID]int{}, heldIn: map[[32]byte]int{}}, nil
+		inside: map[[32]byte]int{}, held: map[ID]int{}, heldIn: map[[32]byte]int{}}
+	e.told.Store(k.clockOf(e.self))
+	return e, nil
 }
 
 // close ends the state. Nothing of the pool runs any more.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 )
@@ -65,7 +66,7 @@ func (e *eraser) foreignStores() bool {
 	}
 	for _, s := range e.p.o.Erase.Stores {
 		if !s.Empty && !slices.Contains(e.state.file.stores, s.ID) {
-			e.p.log.Warn("a store was not here at the latest start: what was deleted meanwhile is not known of it, and all blocks of the namespaces concerned are given up")
+			e.p.o.Journal.Add(journal.Erased, "", "store %x was not here at the latest start: nobody knows what of it was deleted meanwhile, and the node gives up all blocks of namespaces with deletions", s.ID)
 			return true
 		}
 	}
@@ -87,7 +88,7 @@ func (e *eraser) join() {
 		case <-changed:
 			continue
 		case <-until.C:
-			e.p.log.Warn("not every member of the pool could be asked what was erased; this node answers without them", "waited", e.p.o.Erase.JoinTime)
+			e.p.o.Journal.Add(journal.Trouble, "", "not every member could be asked what was erased within %v: this node answers without them", e.p.o.Erase.JoinTime)
 		case <-e.p.ctx.Done():
 			return
 		}
@@ -95,11 +96,13 @@ func (e *eraser) join() {
 	}
 	e.open.Store(true)
 	close(e.opened)
+	e.p.o.Journal.Add(journal.Merged, "", "this node knows what was erased and answers the others")
 	e.p.announce()
 }
 
 // joined reports whether the node has merged with every member that can be reached. A node
-// that has known others before does not believe that it is alone.
+// that has known others before, or has blocks that it knows nothing of, does not believe
+// that it is alone.
 func (e *eraser) joined() bool {
 	alone := true
 	for _, m := range e.p.o.Members.Members() {
@@ -114,11 +117,12 @@ func (e *eraser) joined() bool {
 	return !alone || !e.pooled()
 }
 
-// pooled reports whether the node has ever merged with another.
+// pooled reports whether the node has ever merged with another, as far as it can tell.
 func (e *eraser) pooled() bool {
 	e.logging <- struct{}{}
 	defer func() { <-e.logging }()
-	return e.state.file.pooled
+	blocks := slices.ContainsFunc(e.p.o.Erase.Stores, func(s StoreFact) bool { return !s.Empty })
+	return e.state.file.pooled || e.state.file.starts == 1 && blocks
 }
 
 // compareForEver compares what was erased with every member, over and over, and tells

@@ -127,7 +127,7 @@ func (k *known) blur(id member.ID) (marks []lostMark) {
 
 // tick moves a namespace's clock on.
 func (k *known) tick(s *spaceKnown, id member.ID, seq uint64) {
-	i, found := slices.BinarySearchFunc(s.clock, id, func(m peer.Mark, id member.ID) int { return bytes.Compare(m.Origin[:], id[:]) })
+	i, found := s.clock.Find(id)
 	if !found {
 		k.pairs++
 		s.clock = slices.Insert(slices.Clone(s.clock), i, peer.Mark{Origin: id, Seq: seq})
@@ -174,6 +174,15 @@ func (k *known) clock() peer.Clock {
 	}
 	slices.SortFunc(c, func(a, b peer.Mark) int { return bytes.Compare(a.Origin[:], b.Origin[:]) })
 	return c
+}
+
+// sum is a digest of clock and floors.
+func (k *known) sum() uint64 {
+	h := xxh3.New()
+	for _, m := range k.clock() {
+		_, _ = h.Write(le.AppendUint64(m.Origin[:], m.Seq))
+	}
+	return h.Sum64() ^ k.digest
 }
 
 // floors are those above 1, in order.

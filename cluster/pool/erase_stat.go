@@ -1,6 +1,9 @@
 package pool
 
-import "sync/atomic"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // eraseCounters count since the node's start.
 type eraseCounters struct {
@@ -12,6 +15,7 @@ type eraseCounters struct {
 // EraseStat is what a node knows of erasures in its pool.
 type EraseStat struct {
 	Joined     bool   `json:"joined"`     // it has merged with all that it could reach, and answers peers
+	Known      string `json:"known"`      // a digest of it, 16 hex digits: nodes that know the same have the same
 	Tombstones int    `json:"tombstones"` // deletions and drops, of all nodes, that it can name
 	Origins    int    `json:"origins"`    // nodes that have ever erased something
 	Floors     int    `json:"floors"`     // namespaces that were ever dropped
@@ -42,6 +46,7 @@ func (e *eraser) stat() EraseStat {
 	}
 	e.mu.RLock()
 	defer e.mu.RUnlock()
+	s.Known = fmt.Sprintf("%016x", e.known.sum())
 	s.Tombstones, s.Origins = e.known.named, len(e.known.origins)
 	for _, space := range e.known.spaces {
 		if space.floor > 1 {

@@ -167,6 +167,7 @@ func (s *state) startOver(found *known) (*known, error) {
 	}
 	rand.Read(s.file.origin[:]) // never fails
 	s.file.damages++
+	s.file.pooled = true // for all that is known
 	s.file.first, s.counts, s.log = 0, nil, nil
 	return k, nil
 }

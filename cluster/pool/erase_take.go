@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/peer"
 )
 
@@ -156,11 +157,11 @@ func (e *eraser) affect(id [32]byte, f *effect) (err error) {
 	case f.raise > 0:
 		err = space.Raise(f.raise)
 		e.counts.raised.Add(1)
+		e.p.o.Journal.Add(journal.Erased, "", "namespace %q was dropped by another node: it is at incarnation %d", space.Descriptor().Name, f.raise)
 	case f.clear:
 		err = space.Clear()
 		e.counts.cleared.Add(1)
-		e.p.log.Warn("all blocks of a namespace were given up: nobody can tell which of them were deleted while this node was away",
-			"namespace", space.Descriptor().Name)
+		e.p.o.Journal.Add(journal.Erased, "", "all blocks of namespace %q were given up here: nobody can tell which of them were deleted while this node was away", space.Descriptor().Name)
 	default:
 		err = space.Delete(f.ids)
 	}
@@ -216,6 +217,7 @@ func (e *eraser) dropHere(ctx context.Context, space Space) error {
 		return err
 	}
 	e.counts.dropped.Add(1)
+	e.p.o.Journal.Add(journal.Erased, "", "namespace %q was dropped: it is at incarnation %d", space.Descriptor().Name, to)
 	return nil
 }
 

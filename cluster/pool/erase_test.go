@@ -422,3 +422,31 @@ func TestEraseWhenStateFails(t *testing.T) {
 		}
 	})
 }
+
+// TestReadsBesideDelete: who asks while a deletion is on its way to the others does not
+// wait for them to take it in.
+func TestReadsBesideDelete(t *testing.T) {
+	onGrounds(t, 13, 2, 64, func(t *testing.T, g *grounds) {
+		items := []engine.PutItem{{Key: key(2), Src: [][]byte{stamped(2)}}}
+		if err := g.sites[1].running().ns.Put(items, engine.PutOptions{}); err != nil || items[0].Status != engine.Stored {
+			t.Fatal(err, items[0].Status)
+		}
+		g.sites[1].disk.SetFaults(sim.Plan{Delay: 1, DelayBy: time.Second, Filter: func(name string) bool { return name == "DELETES" }})
+		deleted := make(chan int)
+		go func() {
+			missing, _ := g.erase(0, 1)
+			deleted <- missing
+		}()
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		if number := g.readPlain(0, 2); number != 2 || time.Since(began) > 500*time.Millisecond {
+			t.Errorf("read %d after %v", number, time.Since(began))
+		}
+		if st := g.stat(1); st.Behind != 0 {
+			t.Errorf("%+v", st)
+		}
+		if missing := <-deleted; missing != 0 || time.Since(began) < 500*time.Millisecond {
+			t.Errorf("%d have not confirmed, after %v", missing, time.Since(began))
+		}
+	})
+}

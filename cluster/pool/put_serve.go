@@ -153,25 +153,27 @@ func (a *arriving) receive(in transport.Incoming, memory []byte, blockBytes int)
 		keys[i] = a.message.Items[i].Key
 	}
 	ids, incarnation := a.space.IDs(keys)
-	fresh, leave := a.pool.arrive(&a.message.Scope, ids)
-	a.leave = leave
 	a.blocks = make([][]byte, len(keys))
 	for i := range keys {
 		block := memory[i*blockBytes : (i+1)*blockBytes : (i+1)*blockBytes]
 		err := in.Receive([][]byte{block})
 		if err != nil && !fault.OfMemory(err) {
-			leave()
 			return err
 		}
-		switch {
-		case incarnation != a.message.Scope.Incarnation || !fresh[i]:
-			a.taken[i].Status = peer.PutErased
-			a.pool.puts.takenErased.Add(1)
-		case err != nil || engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum:
+		if err != nil || engine.Checksum(ids[i], [][]byte{block}) != a.message.Items[i].Checksum {
 			a.taken[i].Status = peer.PutWrong
 			a.pool.puts.takenWrong.Add(1)
-		default:
-			a.blocks[i] = block
+			continue
+		}
+		a.blocks[i] = block
+	}
+	// Only now: an erasure waits for what arrives, and is not to wait for a sender.
+	var fresh []bool
+	fresh, a.leave = a.pool.arrive(&a.message.Scope, ids)
+	for i := range keys {
+		if incarnation != a.message.Scope.Incarnation || !fresh[i] {
+			a.blocks[i], a.taken[i].Status = nil, peer.PutErased
+			a.pool.puts.takenErased.Add(1)
 		}
 	}
 	return nil

@@ -33,6 +33,7 @@ func specs() []spec {
 		{"reopen", "Reopening a store, against a bare scan of its index by Pebble", (*bench).runReopen},
 		{"resident", "Resident memory per indexed block", (*bench).runResident},
 		{"socket", "Reads through the daemon's socket, against the same store in process", (*bench).runSocket},
+		{"pool", "Reads of other nodes of a pool, on one machine", (*bench).runPool},
 		{"null", "Cost of an operation without a drive", (*bench).runNull},
 		{"raw", "`spillway fio` on raw media, against fio itself", (*bench).runRaw},
 		{"replay", "Replay of a conversation trace", (*bench).runReplay},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/engine"
 )
 
@@ -224,10 +225,10 @@ func (c *caller) erase(blocks []block, do func([]engine.Key) (int, error), op *O
 	})
 }
 
-// told are the nodes that this one believes to be members.
+// told are the nodes that this one believes to be members, and tells of erasures.
 func (c *caller) told() (numbers []int) {
 	for _, m := range c.l.view.Members() {
-		if !m.Self {
+		if !m.Self && m.State != member.Leaving {
 			numbers = append(numbers, int(m.ID[0])-1)
 		}
 	}

@@ -15,6 +15,9 @@ func (r *runner) heal() {
 	r.world.Settle()
 	for _, n := range r.nodes {
 		r.check(n.begin())
+		if l := n.life(); l != nil {
+			r.check(l.process.Pool().Undrain()) // it may have died while it drained
+		}
 	}
 	time.Sleep(settleTime)
 }
@@ -43,7 +46,7 @@ func (r *runner) finish() {
 func (r *runner) converged() {
 	for i, n := range r.nodes {
 		first, l := r.nodes[0].life(), n.life()
-		if a, b := first.process.Pool().Stat().Erase.Floors, l.process.Pool().Stat().Erase.Floors; a != b {
+		if a, b := first.process.Pool().Stat().Erase.Known, l.process.Pool().Stat().Erase.Known; a != b {
 			r.fail("DIFFER: node 0 knows erasures %v, node %d %v", a, i, b)
 		}
 		for s := range l.spaces {

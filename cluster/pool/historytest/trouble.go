@@ -126,17 +126,11 @@ func (r *runner) crash(t *Trouble, n *node) {
 
 // drain lets a node hand its blocks over, and then stay after all.
 func (r *runner) drain(t *Trouble, n *node) {
-	l := n.life()
-	if l == nil {
-		return
+	if l := n.life(); l != nil {
+		r.log.printf("node %d drains: %v", n.number, l.process.Pool().Drain())
 	}
-	p, ok := any(l.process.Pool()).(interface {
-		Drain() error
-		Undrain() error
-	})
-	if ok {
-		_ = p.Drain()
-		r.sleep(t.For)
-		_ = p.Undrain()
+	r.sleep(t.For)
+	if l := n.life(); l != nil {
+		r.log.printf("node %d stays: %v", n.number, l.process.Pool().Undrain())
 	}
 }

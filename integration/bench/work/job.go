@@ -30,8 +30,15 @@ const (
 	Prove     = "prove"      // CPU time of hashing blocks just read
 	Mounted   = "mounted"    // get blocks of a store that a daemon in another process serves
 
-	// ServeStore is that daemon: it has no sample, and ends with its input.
+	PoolFill  = "pool-fill"  // put blocks through a daemon that runs already
+	PoolRead  = "pool-read"  // get blocks through it
+	PoolMatch = "pool-match" // ask it which blocks are there
+	BareRead  = "bare-read"  // read and hash blocks over plain sockets
+
+	// ServeStore and ServeBare are the other ends: they have no sample, and end with
+	// their input.
 	ServeStore = "serve-store"
+	ServeBare  = "serve-bare"
 )
 
 // The values of Job.Cache.
@@ -55,17 +62,21 @@ type Job struct {
 	BlockBytes    int
 	Blocks        int   // Fill: how many; else how many to choose from
 	Full          bool  // Fill: put blocks of importance 0 behind them, until each put makes room
-	First         int   // Transfer, Cost: number of the first new block
+	First         int   // Transfer, Cost: number of the first new block; Pool...: of the first block
 	Steps         []int // Resident: numbers of blocks at which to look
 	Depth         int   // calls at once
-	Batch         int   // Transfer: blocks of one get; 0 is 1
+	Batch         int   // Transfer, PoolRead: blocks of one get; 0 is 1
 	SmallPages    bool  // Transfer: memory of 4 KiB pages, not registered
-	SharedPages   bool  // Transfer: memory as a client shares it: a memfd's pages, registered
+	SharedPages   bool  // Transfer, BareRead: memory as a client shares it: a memfd's pages, registered
 	Runtime       time.Duration
 	Seed          uint64
 	ReadShare     float64 // Transfer: share of gets; the others put new blocks
 	Cache         string  // ReadFiles
-	Socket        string  // ServeStore
+	Socket        string  // ServeStore, Pool...: of the daemon; ...Bare: host and port
+	Connections   int     // BareRead
+	Daemons       []int   // Pool...: processes whose CPU time counts, too
+	Warm          int     // PoolRead: blocks to be read before; PoolMatch: how many are there
+	Beside        int     // PoolRead: first block that one more caller asks for, unmeasured; 0: none
 }
 
 // Sample is what one run measured. Latencies are of reads, or of writes where
@@ -87,8 +98,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return fmt.Errorf("job: %w", err)
 	}
-	if j.Work == ServeStore {
+	switch j.Work {
+	case ServeStore:
 		return j.serve(in, out)
+	case ServeBare:
+		return j.serveBare(in, out)
 	}
 	if err := enterCgroup(j.Cgroup); err != nil {
 		return err
@@ -149,6 +163,14 @@ func (j *Job) do(ctx context.Context) (Sample, error) {
 		return j.prove(ctx)
 	case Mounted:
 		return j.mounted(ctx)
+	case PoolFill:
+		return j.poolFill(ctx)
+	case PoolRead:
+		return j.poolRead(ctx)
+	case PoolMatch:
+		return j.poolMatch(ctx)
+	case BareRead:
+		return j.bareRead(ctx)
 	}
 	return Sample{}, errors.New("no such work")
 }

@@ -1,0 +1,382 @@
+package pool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spillway-kv/spillway/client"
+)
+
+// rig is a pool on a network of its own.
+type rig struct {
+	t     *testing.T
+	dir   string
+	nodes []*node
+	// configured is put into every node's configuration, below [pool].
+	configured string
+}
+
+// node is a daemon, over all its starts.
+type node struct {
+	r      *rig
+	number int
+	name   string
+	poolID string
+	tag    string // of its binary
+	extra  string // below [pool], for this node alone
+	space  string // its network namespace
+	ip     string
+	log    logBuffer
+
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended
+	err     error         // how; after ended
+	// disturbed counts what makes it slow to answer its clients: odd while it lasts.
+	disturbed atomic.Int64
+}
+
+// logBuffer keeps what a daemon says.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+var rigs atomic.Int32
+
+// newRig makes the places of so many nodes.
+func newRig(t *testing.T, nodes int, configured string) *rig {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many seconds")
+	}
+	if unfit != "" {
+		t.Skip(unfit)
+	}
+	dir, err := os.MkdirTemp("", "p") // a short path: sockets allow no long ones
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, configured: configured}
+	number := rigs.Add(1)
+	t.Cleanup(func() {
+		for _, n := range r.nodes {
+			n.kill()
+			r.ip("netns", "del", n.space)
+		}
+		if t.Failed() {
+			for _, n := range r.nodes {
+				t.Logf("--- %s says:\n%s", n.name, tail(n.log.String(), 60))
+			}
+		}
+		_ = os.RemoveAll(dir)
+	})
+	for i := range nodes {
+		n := &node{r: r, number: i, name: fmt.Sprint("n", i), poolID: "test", space: fmt.Sprintf("p%dn%d", number, i), ip: fmt.Sprintf("10.77.%d.%d", number, i+1)}
+		r.nodes = append(r.nodes, n)
+		r.ip("netns", "add", n.space)
+		link := fmt.Sprintf("v%d-%d", number, i)
+		r.ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", n.space)
+		r.ip("link", "set", link, "master", "br0", "up")
+		r.ip("-n", n.space, "addr", "add", n.ip+"/24", "dev", "eth0")
+		r.ip("-n", n.space, "link", "set", "eth0", "up")
+		r.ip("-n", n.space, "link", "set", "lo", "up")
+	}
+	return r
+}
+
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+func (r *rig) ip(args ...string) {
+	r.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		r.t.Errorf("ip %v: %v: %s", args, err, out)
+	}
+}
+
+// cut drops silently what one node sends to another: it goes to an address on the wire
+// that nobody has.
+func (r *rig) cut(from, to *node) {
+	r.ip("-n", from.space, "neigh", "replace", to.ip, "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
+}
+
+func (r *rig) heal(from, to *node) {
+	r.ip("-n", from.space, "neigh", "del", to.ip, "dev", "eth0")
+}
+
+func (n *node) path(what string) string { return filepath.Join(n.r.dir, n.name+what) }
+
+func (n *node) socket() string { return n.path(".sock") }
+
+// configure writes the node's configuration.
+func (n *node) configure() {
+	n.r.t.Helper()
+	var seeds []string
+	for _, other := range n.r.nodes {
+		seeds = append(seeds, fmt.Sprintf("%q", other.ip))
+	}
+	text := fmt.Sprintf(`
+[socket]
+path = %q
+[[store]]
+dir = %q
+capacity = "256MiB"
+any_filesystem = true
+buffered_io = true
+[pool]
+id = %q
+name = %q
+bind = "%s:7420"
+seeds = [%s]
+%s
+%s
+[log]
+level = "debug"
+`, n.socket(), n.path(".store"), n.poolID, n.name, n.ip, strings.Join(seeds, ", "), n.r.configured, n.extra)
+	if err := os.WriteFile(n.path(".toml"), []byte(text), 0o600); err != nil {
+		n.r.t.Fatal(err)
+	}
+}
+
+// start starts the daemon.
+func (n *node) start() {
+	n.r.t.Helper()
+	n.configure()
+	n.run()
+}
+
+// startAs starts the daemon with a configuration of the test's own.
+func (n *node) startAs(configuration string) {
+	n.r.t.Helper()
+	if err := os.WriteFile(n.path(".toml"), []byte(configuration), 0o600); err != nil {
+		n.r.t.Fatal(err)
+	}
+	n.run()
+}
+
+func (n *node) run() {
+	n.r.t.Helper()
+	if n.disturbed.Load()%2 == 1 {
+		n.disturbed.Add(1)
+	}
+	n.process = exec.Command("ip", "netns", "exec", n.space, program(n.r.t, n.tag), "serve", "--config", n.path(".toml"))
+	n.process.Stdout, n.process.Stderr = &n.log, &n.log
+	if err := n.process.Start(); err != nil {
+		n.r.t.Fatal(err)
+	}
+	n.ended = make(chan struct{})
+	go func(process *exec.Cmd, ended chan struct{}) {
+		n.err = process.Wait()
+		close(ended)
+	}(n.process, n.ended)
+}
+
+// running reports whether the daemon has not ended.
+func (n *node) running() bool {
+	if n.process == nil {
+		return false
+	}
+	select {
+	case <-n.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the daemon without a warning.
+func (n *node) kill() {
+	if !n.running() {
+		return
+	}
+	if n.disturbed.Load()%2 == 0 {
+		n.disturbed.Add(1)
+	}
+	_ = n.process.Process.Kill()
+	<-n.ended
+}
+
+// stop ends the daemon as an operator does.
+func (n *node) stop() {
+	n.r.t.Helper()
+	n.disturbed.Add(1)
+	_ = n.process.Process.Signal(os.Interrupt)
+	select {
+	case <-n.ended:
+		if n.err != nil {
+			n.r.t.Errorf("%s ended with %v", n.name, n.err)
+		}
+	case <-time.After(time.Minute):
+		n.r.t.Errorf("%s did not stop within a minute", n.name)
+		n.kill()
+	}
+}
+
+// freeze stops the process as if it had no CPU.
+func (n *node) freeze() {
+	n.disturbed.Add(1)
+	_ = n.process.Process.Signal(syscall.SIGSTOP)
+}
+
+func (n *node) thaw() {
+	_ = n.process.Process.Signal(syscall.SIGCONT)
+	n.disturbed.Add(1)
+}
+
+// command runs the operator's tool on the node.
+func (n *node) command(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, program(n.r.t, n.tag), append(args, "--socket", n.socket())...)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: spillway %v: %w: %s", n.name, args, err, out)
+	}
+	return string(out), nil
+}
+
+// must is command, which is to succeed.
+func (n *node) must(args ...string) string {
+	n.r.t.Helper()
+	out, err := n.command(args...)
+	if err != nil {
+		n.r.t.Fatal(err)
+	}
+	return out
+}
+
+// ask decodes what the operator's tool says as JSON.
+func (n *node) ask(into any, args ...string) error {
+	out, err := n.command(append(args, "--json")...)
+	if err == nil {
+		err = json.Unmarshal([]byte(out), into)
+	}
+	return err
+}
+
+// members are how a node sees the pool: of each name the health and state.
+func (n *node) members() (map[string]string, error) {
+	var m struct {
+		Members []struct{ Name, Health, State string }
+	}
+	if err := n.ask(&m, "pool", "members"); err != nil {
+		return nil, err
+	}
+	seen := map[string]string{}
+	for _, one := range m.Members {
+		seen[one.Name] = one.Health + " " + one.State
+	}
+	return seen, nil
+}
+
+// peers are what a node thinks of its links.
+func (n *node) peers() (map[string]bool, error) {
+	var s struct {
+		Peers []struct {
+			Name           string
+			Member, Usable bool
+		}
+	}
+	if err := n.ask(&s, "pool", "status"); err != nil {
+		return nil, err
+	}
+	usable := map[string]bool{}
+	for _, p := range s.Peers {
+		usable[p.Name] = p.Member && p.Usable
+	}
+	return usable, nil
+}
+
+// eventually waits until f finds nothing wrong any more.
+func (r *rig) eventually(what string, f func() error) {
+	r.t.Helper()
+	var err error
+	for began := time.Now(); time.Since(began) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
+		if err = f(); err == nil {
+			r.t.Logf("%s after %v", what, time.Since(began).Round(100*time.Millisecond))
+			return
+		}
+	}
+	r.t.Fatalf("%s: not after two minutes: %v", what, err)
+}
+
+// together waits until these nodes are active, and use each other.
+func (r *rig) together(nodes ...*node) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("%d nodes use each other", len(nodes)), func() error {
+		for _, n := range nodes {
+			if !n.running() {
+				return fmt.Errorf("%s has ended: %v", n.name, n.err)
+			}
+			seen, err := n.members()
+			if err != nil {
+				return err
+			}
+			usable, err := n.peers()
+			if err != nil {
+				return err
+			}
+			for _, other := range nodes {
+				if s := seen[other.name]; s != "alive active" {
+					return fmt.Errorf("%s sees %s as %q", n.name, other.name, s)
+				}
+				if other != n && !usable[other.name] {
+					return fmt.Errorf("%s does not use %s", n.name, other.name)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// start starts nodes at once, and waits until they are a pool.
+func (r *rig) start(nodes ...*node) {
+	r.t.Helper()
+	for _, n := range nodes {
+		n.start()
+	}
+	r.together(nodes...)
+}
+
+// dial makes a client of a node.
+func (n *node) dial() *client.Client {
+	n.r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Options{Path: n.socket(), RetryMax: 50 * time.Millisecond})
+	if err != nil {
+		n.r.t.Fatalf("%s: %v", n.name, err)
+	}
+	return c
+}
+
+// without are the nodes but some.
+func (r *rig) without(some ...*node) []*node {
+	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *node) bool { return slices.Contains(some, n) })
+}
