@@ -310,7 +310,7 @@ func rotate(t *testing.T, dir string, nodes ...*pooled) {
 		}
 	}
 	for _, p := range nodes {
-		p.shows(old+` \d+ a, b$`, "keys") // held by both, used by none
+		p.shows(`(?m)^`+old+` \d+ a, b$`, "keys") // held by both, used by none
 		p.pool("keys", "remove", old).want(t, 0)
 		if left := list(p); len(left) != 1 || !fingerprints[left[0]] {
 			t.Errorf("%s has %v", p.name, left)
