@@ -159,7 +159,7 @@ func TestNoise(t *testing.T) {
 	}
 	until(t, "all of it is counted", func() bool {
 		c := all[0].Status().Counters
-		return c.Foreign >= 6 && c.KeyMismatch >= 3 && c.Malformed >= 2
+		return c.Foreign >= 6 && c.KeyMismatch >= 3 && c.Malformed >= 1
 	})
 	agree(t, all...)
 	all[1].Announce(Draining, 10, 5)

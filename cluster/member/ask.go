@@ -23,7 +23,10 @@ const (
 	answersMax  = 16 // answers under way
 )
 
-var errNoAnswer = errors.New("no answer")
+var (
+	errNoAnswer = errors.New("no answer")
+	errSelf     = errors.New("this node itself answers there")
+)
 
 func nodeAt(name string, at netip.AddrPort) *memberlist.Node {
 	return &memberlist.Node{Name: name, Addr: at.Addr().AsSlice(), Port: at.Port()}
@@ -33,7 +36,7 @@ func nodeAt(name string, at netip.AddrPort) *memberlist.Node {
 func (g *Gossip) selfWho() who {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return who{life{g.o.Identity.ID, g.o.Identity.Start}, g.established}
+	return who{life{g.o.Identity.ID, g.o.Identity.Start}, g.standing}
 }
 
 // ask asks who is at an address. sent says whether the question arrived; an error without
@@ -56,6 +59,9 @@ func (g *Gossip) ask(ctx context.Context, at netip.AddrPort) (answer who, sent b
 	defer timeout.Stop()
 	select {
 	case a := <-c:
+		if a.reply.IsValid() {
+			return who{}, true, errSelf
+		}
 		return a.from, true, nil
 	case <-timeout.C:
 		return who{}, true, errNoAnswer
@@ -70,19 +76,13 @@ func (g *Gossip) take(b []byte) {
 	switch kindOf(b) {
 	case kindAsk:
 		var q ask
-		if q, err = decodeAsk(b, kindAsk); err == nil {
+		if q, err = decodeAsk(b, kindAsk); err == nil && !g.deliver(q) {
 			g.answer(q)
 		}
 	case kindAnswer:
 		var a ask
 		if a, err = decodeAsk(b, kindAnswer); err == nil {
-			g.mu.Lock()
-			c := g.pending[a.nonce]
-			delete(g.pending, a.nonce)
-			g.mu.Unlock()
-			if c != nil {
-				c <- a // there is room for one
-			}
+			g.deliver(a)
 		}
 	case kindOver:
 		var list []over
@@ -95,6 +95,19 @@ func (g *Gossip) take(b []byte) {
 	if err != nil {
 		g.turnedAwayAs(RefusedMalformed, "a member", err.Error())
 	}
+}
+
+// deliver gives an answer, or this node's own question that came back to it, to whoever
+// waits for it; false: nobody does.
+func (g *Gossip) deliver(a ask) bool {
+	g.mu.Lock()
+	c := g.pending[a.nonce]
+	delete(g.pending, a.nonce)
+	g.mu.Unlock()
+	if c != nil {
+		c <- a // there is room for one
+	}
+	return c != nil
 }
 
 // answer answers a question from a goroutine of its own, if not too many are under way.
@@ -175,12 +188,7 @@ func (g *Gossip) settle(d dispute) {
 		g.log.Info("somebody had this node's "+d.what+" and does not answer", "address", d.at, "err", err)
 		return
 	}
-	g.mu.Lock()
-	own := who{life{g.o.Identity.ID, g.o.Identity.Start}, g.established}
-	g.mu.Unlock()
-	if other.life == own.life && other.established == own.established && d.at == g.advertise {
-		return // this node by another way
-	}
+	own := g.selfWho()
 	if newer(own, g.advertise, other, d.at) {
 		g.refuse(fmt.Errorf("%w: %s is that of a live node at %s, which had it first", ErrDuplicate, d.what, d.at))
 		return
@@ -189,12 +197,12 @@ func (g *Gossip) settle(d dispute) {
 }
 
 // newer says which of two live nodes of one name or ID is the newer one, the same on both:
-// who is not established yet; else the later life of one node; else the greater ID; else,
+// who is less well established; else the later life of one node; else the greater ID; else,
 // of a copied identity, the greater address.
 func newer(own who, ownAt netip.AddrPort, other who, otherAt netip.AddrPort) bool {
 	switch {
-	case own.established != other.established:
-		return other.established
+	case own.standing != other.standing:
+		return own.standing < other.standing
 	case own.life.id == other.life.id && own.life.start != other.life.start:
 		return own.life.start > other.life.start
 	case own.life.id != other.life.id:

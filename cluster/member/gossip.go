@@ -51,6 +51,7 @@ type Gossip struct {
 	hurry    chan struct{}  // there may be somebody to join
 	disputes chan dispute
 	answers  chan struct{} // room for answers under way
+	room     chan struct{} // for joins under way
 
 	announcing sync.Mutex // held while the library announces; guards the next two
 	left       bool       // nothing is announced any more
@@ -69,10 +70,11 @@ type Gossip struct {
 	logDropped  atomic.Int64
 	seeds       []*seed
 	pending     map[uint64]chan ask
-	established bool
+	standing    standing
 	contested   bool                    // somewhere this node's name stands with another address
 	disputed    map[netip.AddrPort]bool // addresses of disputes that are not settled
 	leaving     bool                    // nobody is joined any more
+	agreeNext   time.Time               // when the others are asked again to take this node's address in
 	reached     bool                    // somebody has answered over this node's advertised address
 	sentOnly    time.Time               // since when others were reached and none of them has answered; zero: not so
 	refused     error
@@ -116,7 +118,7 @@ func newGossip(o Options, t timing, keys *Keys) *Gossip {
 	g := &Gossip{
 		o: o, log: o.Logger, t: t, keys: keys,
 		refusedC: make(chan struct{}), wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
-		disputes: make(chan dispute, disputesMax), answers: make(chan struct{}, answersMax),
+		disputes: make(chan dispute, disputesMax), answers: make(chan struct{}, answersMax), room: make(chan struct{}, joinsAtOnce),
 		live: map[string]*record{}, gone: map[ID]*record{}, overs: map[life]overMark{}, changed: make(chan struct{}),
 		refusals: map[refusalKey]*RefusalStatus{}, refusalAt: map[refusalKey]time.Time{}, pending: map[uint64]chan ask{}, disputed: map[netip.AddrPort]bool{},
 		self: Member{ID: o.Identity.ID, Start: o.Identity.Start, Name: o.Name, Zone: o.Zone,

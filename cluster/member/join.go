@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,9 +42,8 @@ type seed struct {
 func (g *Gossip) joinLoop() {
 	tick := time.NewTicker(max(g.t.joinRetry/2, time.Millisecond))
 	defer tick.Stop()
-	room := make(chan struct{}, joinsAtOnce)
 	for {
-		g.joinRound(room)
+		g.joinRound()
 		select {
 		case <-tick.C:
 		case <-g.hurry:
@@ -54,7 +54,7 @@ func (g *Gossip) joinLoop() {
 }
 
 // joinRound begins what is due. A seed that hangs holds up nobody else.
-func (g *Gossip) joinRound(room chan struct{}) {
+func (g *Gossip) joinRound() {
 	g.removeDoomed()
 	g.mu.Lock()
 	g.expireLocked()
@@ -65,12 +65,12 @@ func (g *Gossip) joinRound(room chan struct{}) {
 		return
 	}
 	for _, s := range seeds {
-		g.spawn(func() { g.trySeed(s, room) })
+		g.spawn(func() { g.trySeed(s) })
 	}
 	for _, r := range lost {
-		g.spawn(func() { g.tryLost(r, room) })
+		g.spawn(func() { g.tryLost(r) })
 	}
-	g.agree(room)
+	g.agree()
 	g.establish()
 }
 
@@ -113,9 +113,9 @@ func (g *Gossip) isMember(at netip.AddrPort) bool {
 }
 
 // join exchanges everything with whoever is at the address.
-func (g *Gossip) join(at netip.AddrPort, room chan struct{}) error {
-	room <- struct{}{}
-	defer func() { <-room }()
+func (g *Gossip) join(at netip.AddrPort) error {
+	g.room <- struct{}{}
+	defer func() { <-g.room }()
 	g.mu.Lock()
 	if g.leaving || g.ctx.Err() != nil {
 		g.mu.Unlock()
@@ -173,7 +173,7 @@ func explainJoin(at netip.AddrPort, err error) error {
 }
 
 // trySeed looks a seed up and joins through each of its addresses that is no member.
-func (g *Gossip) trySeed(s *seed, room chan struct{}) {
+func (g *Gossip) trySeed(s *seed) {
 	addresses, err := resolve(g.ctx, g.o.Resolver, s.address)
 	member := err == nil
 	if len(addresses) > 0 {
@@ -188,7 +188,7 @@ func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 			continue
 		}
 		tries.Go(func() {
-			e := g.join(at, room)
+			e := g.join(at)
 			mu.Lock()
 			defer mu.Unlock()
 			if e != nil {
@@ -210,10 +210,10 @@ func (g *Gossip) trySeed(s *seed, room chan struct{}) {
 }
 
 // tryLost looks for a lost member where it was.
-func (g *Gossip) tryLost(lost record, room chan struct{}) {
+func (g *Gossip) tryLost(lost record) {
 	failed := false
 	if !g.isMember(lost.at) { // else its address is another's now
-		failed = g.join(lost.at, room) != nil
+		failed = g.join(lost.at) != nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -222,48 +222,81 @@ func (g *Gossip) tryLost(lost record, room chan struct{}) {
 	}
 }
 
-// agree has the others take this node's address in, while its name still stands with
-// another one: they do so once they have found the old address dead.
-func (g *Gossip) agree(room chan struct{}) {
+// agree has the others take this node's address in, while its name or ID still stands with
+// another one: they do so once they have found the old address dead. It is beyond doubt
+// when none of them objects.
+func (g *Gossip) agree() {
 	g.mu.Lock()
-	contested := g.contested
-	g.contested = false
+	if !g.contested || time.Until(g.agreeNext) > 0 {
+		g.mu.Unlock()
+		return
+	}
+	g.agreeNext = time.Now().Add(g.t.joinRetry)
 	var with []netip.AddrPort
 	for _, r := range g.live {
 		if !r.over {
 			with = append(with, r.at)
 		}
 	}
-	g.mu.Unlock()
-	if !contested {
-		return
+	if len(with) > 0 {
+		g.contested = false // a join that meets an objection contests it once more
 	}
+	g.mu.Unlock()
 	rand.Shuffle(len(with), func(i, j int) { with[i], with[j] = with[j], with[i] })
+	var failed atomic.Bool
 	var tries sync.WaitGroup
 	for _, at := range with[:min(len(with), agreeOnce)] {
-		tries.Go(func() { _ = g.join(at, room) }) // a conflict contests the name once more
+		tries.Go(func() {
+			if g.join(at) != nil {
+				failed.Store(true)
+			}
+		})
 	}
 	tries.Wait()
+	if failed.Load() { // who did not answer did not agree
+		g.mu.Lock()
+		g.contested = true
+		g.mu.Unlock()
+	}
 }
 
-// establish makes a node established whose name and address are beyond doubt: all seeds
+// standing is how well established a node is: of two with one name the better one stays.
+type standing uint8
+
+// Standings.
+const (
+	newcomer standing = iota // not all seeds were tried, or somebody objects
+	alone                    // nobody objects, and nobody else is there
+	accepted                 // others have taken its name and address in, and reach it
+)
+
+// establish raises the standing of a node whose name and address are beyond doubt: all seeds
 // were tried, nobody disputes, and if there are others, one has answered. If none does,
 // though they take questions, nobody can reach this node.
 func (g *Gossip) establish() {
 	g.mu.Lock()
-	alone, tried := true, true
+	single, tried := true, true
 	for _, r := range g.live {
-		alone = alone && r.over
+		single = single && r.over
 	}
 	for _, s := range g.seeds {
 		tried = tried && s.attempts > 0
 	}
-	ready := tried && !g.contested && len(g.disputed) == 0 && (alone || g.reached)
-	if ready && !g.established && g.refused == nil {
-		g.established = true
-		g.changedLocked()
+	now := newcomer
+	switch {
+	case !tried || len(g.disputed) > 0 || g.refused != nil:
+	case single:
+		now = alone
+	case !g.contested && g.reached:
+		now = accepted
 	}
-	lost := !g.established && !alone && !g.reached && !g.sentOnly.IsZero() && time.Since(g.sentOnly) > g.t.reachTimeout
+	if now > g.standing {
+		if g.standing == newcomer {
+			g.changedLocked()
+		}
+		g.standing = now
+	}
+	lost := g.standing == newcomer && !single && !g.reached && !g.sentOnly.IsZero() && time.Since(g.sentOnly) > g.t.reachTimeout
 	g.mu.Unlock()
 	if lost {
 		g.refuse(fmt.Errorf("%w at %s, which it advertises, over TCP; say with advertise where they can", ErrUnreachable, g.advertise))

@@ -101,11 +101,11 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s has %v", g.o.Name, got)
 		}
 	}
-	all[1].Announce(Draining, 1, 1)
-	until(t, "what is said under the new key is heard", func() bool { m, _ := memberOf(all[2], "n2"); return m.State == Draining })
 	close(load)
 	all[0].Announce(Draining, 2, 2) // wakes the load
 	<-done
+	all[1].Announce(Draining, 1, 1)
+	until(t, "what is said under the new key is heard", func() bool { m, _ := memberOf(all[2], "n2"); return m.State == Draining })
 	for _, g := range all {
 		if c := g.Status().Counters; c.Failed != 0 || c.Left != 0 {
 			t.Errorf("%s lost %d, %d left", g.o.Name, c.Failed, c.Left)

@@ -2,6 +2,7 @@ package member
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 )
@@ -141,7 +142,7 @@ func TestNewer(t *testing.T) {
 	}
 	var all []node
 	for _, id := range []Identity{a, b, {a.ID, 2}} {
-		for _, established := range []bool{false, true} {
+		for _, established := range []standing{newcomer, alone, accepted} {
 			for _, addr := range []string{"127.0.0.1:1", "127.0.0.2:1", "[::1]:1"} {
 				all = append(all, node{who{life{id.ID, id.Start}, established}, addr})
 			}
@@ -156,7 +157,7 @@ func TestNewer(t *testing.T) {
 			if one == other {
 				t.Errorf("%+v and %+v: both say %v", x, y, one)
 			}
-			if x.who.established && !y.who.established && one {
+			if x.who.standing > y.who.standing && one {
 				t.Errorf("%+v gives way to %+v", x, y)
 			}
 		}
@@ -265,4 +266,34 @@ func TestForget(t *testing.T) {
 		return !known
 	})
 	agree(t, all[0], late, back)
+}
+
+// TestTwoAddresses: a node that answers at two addresses, of which the others know the
+// former one, does not take itself for another.
+func TestTwoAddresses(t *testing.T) {
+	t.Parallel()
+	g := node(t, "n1", func(o *Options) { o.Bind = "127.0.0.1:0" })
+	r := newRelay(t, "127.0.1.1")
+	r.to(g.bound)
+	g.settle(dispute{what: "name", at: r.tcp.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort()})
+	if err := g.Err(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := g.ask(t.Context(), r.tcp.Addr().(interface{ AddrPort() netip.AddrPort }).AddrPort()); !errors.Is(err, errSelf) {
+		t.Errorf("asking itself: %v", err)
+	}
+}
+
+// TestDuplicateOfALoneNode: the same, where the first has nobody but itself.
+func TestDuplicateOfALoneNode(t *testing.T) {
+	t.Parallel()
+	for _, id := range []Identity{{ID{0: 255}, 1}, {ID{15: 1}, 1}} {
+		first := node(t, "n1", calm)
+		until(t, "the first is established", func() bool { return first.Status().Established })
+		dup := node(t, "n1", calm, seeds(first), func(o *Options) { o.Identity = id })
+		until(t, "the second must stop", func() bool { return errors.Is(dup.Err(), ErrDuplicate) })
+		if err := first.Err(); err != nil {
+			t.Errorf("the first must stop: %v", err)
+		}
+	}
 }

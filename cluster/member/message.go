@@ -26,8 +26,8 @@ var errMessage = errors.New("malformed message of gossip")
 
 // who is a life of a node, in a question and in an answer.
 type who struct {
-	life        life
-	established bool
+	life     life
+	standing standing
 }
 
 // life is one life of a node, from a start to its end.
@@ -48,11 +48,7 @@ func appendAsk(b []byte, kind byte, a *ask) []byte {
 	b = binary.LittleEndian.AppendUint64(b, a.nonce)
 	b = append(b, a.from.life.id[:]...)
 	b = binary.LittleEndian.AppendUint64(b, a.from.life.start)
-	flags := byte(0)
-	if a.from.established {
-		flags = 1
-	}
-	b = append(b, flags)
+	b = append(b, byte(a.from.standing))
 	if kind == kindAsk {
 		text := a.reply.String()
 		b = append(append(b, byte(len(text))), text...)
@@ -65,7 +61,7 @@ func decodeAsk(b []byte, kind byte) (a ask, err error) {
 		return a, fmt.Errorf("%w: %d bytes", errMessage, len(b))
 	}
 	a.nonce = binary.LittleEndian.Uint64(b[2:])
-	a.from = who{life: life{id: ID(b[10:26]), start: binary.LittleEndian.Uint64(b[26:])}, established: b[34]&1 != 0}
+	a.from = who{life{ID(b[10:26]), binary.LittleEndian.Uint64(b[26:])}, standing(b[34])}
 	if kind == kindAnswer {
 		return a, nil
 	}

@@ -72,9 +72,9 @@ func FuzzMetadata(f *testing.F) {
 
 // TestMessageBytes holds the format of our own messages.
 func TestMessageBytes(t *testing.T) {
-	q := ask{nonce: 1, from: who{life{ID{2}, 3}, true}, reply: addrPort(t, "[::1]:7421")}
+	q := ask{nonce: 1, from: who{life{ID{2}, 3}, accepted}, reply: addrPort(t, "[::1]:7421")}
 	id := "\x02" + strings.Repeat("\x00", 15)
-	head := "\x01\x00\x00\x00\x00\x00\x00\x00" + id + "\x03\x00\x00\x00\x00\x00\x00\x00" + "\x01"
+	head := "\x01\x00\x00\x00\x00\x00\x00\x00" + id + "\x03\x00\x00\x00\x00\x00\x00\x00" + "\x02"
 	if b := appendAsk(nil, kindAsk, &q); string(b) != "\x01\x01"+head+"\x0a[::1]:7421" {
 		t.Errorf("question %q", b)
 	}
@@ -92,7 +92,7 @@ func TestMessageBytes(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	q := ask{nonce: 1, from: who{life{ID{2}, 3}, true}, reply: addrPort(&testing.T{}, "[::1]:7421")}
+	q := ask{nonce: 1, from: who{life{ID{2}, 3}, accepted}, reply: addrPort(&testing.T{}, "[::1]:7421")}
 	f.Add(appendAsk(nil, kindAsk, &q))
 	f.Add(appendAsk(nil, kindAnswer, &q))
 	f.Add(appendOvers(nil, []over{{life{ID{2}, 3}, overForgot, time.Hour}, {}}))

@@ -99,7 +99,7 @@ func (g *Gossip) probe(m Member, at netip.AddrPort) {
 		LegTCP:  func() (time.Duration, error) { return g.probeTCP(m, at) },
 		LegData: func() (time.Duration, error) { return probeData(g.ctx, m.Address, g.t.answerTimeout) },
 	}
-	failed := false
+	failed := map[Leg]bool{}
 	var mu sync.Mutex
 	var done sync.WaitGroup
 	for leg, test := range tests {
@@ -114,7 +114,7 @@ func (g *Gossip) probe(m Member, at netip.AddrPort) {
 				return
 			}
 			mu.Lock()
-			failed = true
+			failed[leg] = true
 			mu.Unlock()
 			target := at.String()
 			if leg == LegData {
@@ -124,13 +124,16 @@ func (g *Gossip) probe(m Member, at netip.AddrPort) {
 		})
 	}
 	done.Wait()
+	if failed[LegUDP] && !failed[LegTCP] && g.ctx.Err() == nil {
+		_ = g.join(at) // news do not come by gossip: exchange them over TCP; the next test tries again
+	}
 	g.mu.Lock()
 	if r := g.live[m.Name]; r != nil && r.m.ID == m.ID {
 		most := g.t.legInterval
 		if r.health == Suspect {
 			most = g.t.legRetry
 		}
-		r.probe.again(failed, g.t.legRetry, most, g.t.legInterval)
+		r.probe.again(len(failed) > 0, g.t.legRetry, most, g.t.legInterval)
 	}
 	g.mu.Unlock()
 	poke(g.hurry) // somebody may have been reached for the first time

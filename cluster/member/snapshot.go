@@ -45,7 +45,7 @@ func (g *Gossip) Status() Status {
 	defer g.mu.Unlock()
 	s := Status{
 		PoolID: g.o.PoolID, Self: g.self, GossipAddress: g.advertise.String(), Profile: g.o.Profile,
-		Encrypted: g.keys.Encrypted(), Established: g.established, HealthScore: health, Counters: g.countersLocked(),
+		Encrypted: g.keys.Encrypted(), Established: g.standing > newcomer, HealthScore: health, Counters: g.countersLocked(),
 	}
 	if g.refused != nil {
 		s.Refused = g.refused.Error()

@@ -50,8 +50,11 @@ func (n *network) judgeStream(s *stream) {
 			head = head[:len(head)+1]
 			n.turned(RefusedKey, from.Addr().Unmap(), "a stream that is not encrypted, while this node has keys")
 		}
-		if err != nil || kind[0] == encryptedStream && kind[5] != encryptionWithout {
-			n.turned(RefusedMalformed, from.Addr().Unmap(), "a stream that ends early, or with an encryption that no node uses")
+		if err == nil && kind[0] == encryptedStream && kind[5] != encryptionWithout {
+			n.turned(RefusedMalformed, from.Addr().Unmap(), "a stream with an encryption that no node uses")
+			err = errMessage
+		}
+		if err != nil { // or it ended early
 			s.Close()
 			return
 		}

@@ -97,6 +97,7 @@ func (d *daemon) poolOptions(id member.ID, name string) pool.Options {
 	c := &d.config.Pool
 	return pool.Options{PoolID: c.ID, Node: id, Name: name, Dir: d.config.PoolDir(), Members: d.pool.gossip, Transport: d.pool.transport, Logger: d.log,
 		MatchTime: c.MatchTime.Duration, GetTime: c.GetTime.Duration, PutTime: c.PutTime.Duration, Copies: c.Copies,
+		PutQueueBytes: int64(d.config.Puts.QueueBytes), PutQueueTime: d.config.Puts.QueueTime.Duration,
 		LocalPlacement: c.Placement == config.PlacementLocal, Journal: d.pool.events, Erase: pool.EraseOptions{Stores: d.storeFacts()},
 		Move: pool.MoveOptions{BytesPerSecond: int64(c.DrainRate), HotReads: c.HotReads}}
 }
