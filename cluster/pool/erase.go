@@ -96,7 +96,8 @@ const eraseMax = 4096
 // that can be reached. incarnation is what the IDs were derived from. missing is how many
 // members have not confirmed it when Delete returns, which it does within
 // EraseOptions.Time: they learn of it before they answer anybody who knows of it. After an
-// error nobody knows which of the blocks are erased, and where.
+// error nobody knows which of the blocks are erased, and where. Where the namespace has
+// another incarnation by then, blocks that were put under that one are not: call it again.
 func (p *Pool) Delete(ctx context.Context, space Space, incarnation uint32, ids []ID) (missing int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Erase.Time)
 	defer cancel()
