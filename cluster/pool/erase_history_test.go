@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,8 +15,11 @@ import (
 // as its node knew when it began. In the end all know the same.
 func TestErasedStaysErased(t *testing.T) {
 	schedules := uint64(120)
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		schedules = 12
+	case os.Getenv("SPILLWAY_LONG") == "1":
+		schedules = 5000
 	}
 	reads, hits, carried := 0, 0, 0
 	for seed := range schedules {

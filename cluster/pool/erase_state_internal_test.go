@@ -132,7 +132,11 @@ func (b *book) check() {
 // TestStateHistories: what was committed is known after kills and power cuts at any
 // moment, the number of names stays bounded, and numbers are never used again.
 func TestStateHistories(t *testing.T) {
-	for seed := range uint64(60) {
+	seeds := uint64(60)
+	if testing.Short() {
+		seeds = 12
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		b := newBook(t, 8<<rng.IntN(5))
 		b.open()
