@@ -19,15 +19,7 @@ func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := poolSpace{s, c.node}
-	ids, incarnation := own.IDs(keys)
-	here := 0
-	for _, yes := range own.Present(ids) {
-		if yes {
-			here++
-		}
-	}
-	missing, err := c.node.pool.Delete(context.Background(), own, incarnation, ids)
+	here, missing, err := poolSpace{s, c.node}.deleteAll(keys)
 	if err != nil {
 		return nil, fmt.Errorf("delete in the pool: %w", err)
 	}
@@ -38,6 +30,24 @@ func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
 // Holds implements pool.Local.
 func (l local) Holds(id [32]byte) bool {
 	return slices.ContainsFunc(l.n.stores, func(s *engine.Store) bool { return s.NamespaceOf(id) != nil })
+}
+
+// deleteAll erases blocks in the whole pool. here is how many were on this node; missing as
+// pool.Pool has it. If the node learns of a drop meanwhile, blocks that others have put since
+// that drop have other IDs, and are erased by these.
+func (p poolSpace) deleteAll(keys []engine.Key) (here, missing int, err error) {
+	for {
+		ids, incarnation := p.IDs(keys)
+		for _, yes := range p.Present(ids) {
+			if yes {
+				here++
+			}
+		}
+		missing, err = p.n.pool.Delete(context.Background(), p, incarnation, ids)
+		if err != nil || p.Incarnation() == incarnation {
+			return here, missing, err
+		}
+	}
 }
 
 // dropSpace erases a namespace, in a pool on all its nodes.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/planted"
 	"github.com/spillway-kv/spillway/tiering/prefetch"
 )
 
@@ -35,6 +36,11 @@ func (t *transfer) read(flags uint32, deadline time.Time) {
 	case prefix:
 		for i := away.index[0]; i < len(t.statuses); i++ {
 			t.statuses[i] = byte(wire.Miss) // until it is known what is where
+		}
+	}
+	if planted.Active(planted.WaitForPeers) && t.node.pool != nil {
+		if a := t.node.awayOf(t.space, t.keys, make([]bool, len(t.keys)), nil); a != nil {
+			a.pool.Find(a.of, a.ids, t.over)
 		}
 	}
 	t.node.predicting.see(prefetch.Read, t.space, t.q.c.number, t.keys, 0)

@@ -196,8 +196,8 @@ func (s *historySpace) Here(keys []engine.Key) []bool {
 }
 
 func (s *historySpace) Delete(keys []engine.Key) (missing int, err error) {
-	ids, incarnation := s.IDs(keys)
-	return s.n.pool.Delete(context.Background(), s.poolSpace, incarnation, ids)
+	_, missing, err = s.deleteAll(keys)
+	return missing, err
 }
 
 func (s *historySpace) Drop() (missing int, err error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/spillway-kv/spillway/cluster/peer"
+	"github.com/spillway-kv/spillway/engine/planted"
 )
 
 // arrive is asked before copies of blocks that were read or put elsewhere are written
@@ -21,6 +22,9 @@ func (p *Pool) arrive(s *peer.Scope, ids []ID) (fresh []bool, leave func()) {
 		all, some := false, map[ID]bool(nil)
 		if known := e.known.spaces[s.Namespace]; known != nil {
 			all, some = e.known.stale(known, s.Clock, ids)
+			if planted.Active(planted.TakeStale) {
+				all, some = false, nil
+			}
 		}
 		for i, id := range ids {
 			if fresh[i] = !all && !some[id] && e.held[id] == 0; fresh[i] {

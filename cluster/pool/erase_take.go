@@ -6,6 +6,7 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/peer"
+	"github.com/spillway-kv/spillway/engine/planted"
 )
 
 // taking is what another node has told, less what is known: per namespace its effect
@@ -50,6 +51,9 @@ func (e *eraser) takeIn(ctx context.Context, floors []peer.Floor, groups []peer.
 	}
 	defer drop()
 	for space, f := range t.spaces {
+		if planted.Active(planted.SkipEffect) {
+			break
+		}
 		if err := e.affect(space, f); err != nil {
 			return err
 		}

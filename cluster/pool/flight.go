@@ -8,6 +8,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
+	"github.com/spillway-kv/spillway/engine/planted"
 )
 
 // flight is one call for some blocks of a loading: straight into their destinations, or
@@ -185,6 +186,7 @@ func (f *flight) late(j int) {
 	f.l.items[i].Status = engine.Late
 	f.mu.Lock()
 	now := f.states[j].released
+	now = now || planted.Active(planted.ReleaseEarly)
 	f.states[j].tell = !now
 	f.mu.Unlock()
 	if now && f.l.o.Released != nil {
@@ -204,7 +206,7 @@ func (f *flight) arrived(j int) {
 	case transport.Done:
 		var sum uint64
 		err = guard(func() { sum = engine.Checksum(f.l.items[f.items[j]].ID, b.Dst) })
-		switch proven = err == nil && sum == b.Checksum; {
+		switch proven = err == nil && (sum == b.Checksum || planted.Active(planted.TrustPeerBytes)); {
 		case proven:
 			c.hits.Add(1)
 			c.readBytes.Add(uint64(f.l.of.BlockBytes))

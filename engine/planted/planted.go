@@ -1,6 +1,6 @@
-// Package planted names ten faults that a build with the tag plantedbugs can
-// switch on one at a time, to prove that the random-history test catches each
-// of them. Without the tag Active is the constant false and the compiler
+// Package planted names faults that a build with the tag plantedbugs can switch on one
+// at a time, to prove that random histories catch each of them: ten of a store, and some of
+// a pool of nodes. Without the tag Active is the constant false and the compiler
 // removes every trace. Any package may import this leaf.
 package planted
 
@@ -19,6 +19,18 @@ const (
 	ForgetIncarnation      // engine: the incarnation is left out of the ID
 	TrimEarly              // engine: the log is trimmed before the index has flushed
 	CoalesceFromClient     // engine: a coalesced reader is answered from another client's memory
+	storeCount
+)
+
+const (
+	TrustPeerBytes Bug = storeCount + iota // pool: what a peer has sent is not checked
+	IgnoreClock                            // pool: a node that knows less of erasures than the caller answers
+	TakeStale                              // pool: a copy is taken in whatever was erased since it was read
+	SkipEffect                             // pool: what others have erased is remembered, and not erased here
+	TellNobody                             // pool: a deletion is acknowledged without having been told
+	ForgetErasures                         // pool: deletions are remembered in memory alone
+	ReleaseEarly                           // pool: a late block is released while it may still arrive
+	WaitForPeers                           // node: a get asks other nodes before it looks at home
 	bugCount
 )
 
@@ -26,14 +38,20 @@ var names = [bugCount]string{
 	"none", "skip-verify", "skip-pin", "ack-before-write", "replay-recycled",
 	"pad-short-read", "touch-after-late", "free-before-record",
 	"forget-incarnation", "trim-early", "coalesce-from-client",
+	"trust-peer-bytes", "ignore-clock", "take-stale", "skip-effect", "tell-nobody",
+	"forget-erasures", "release-early", "wait-for-peers",
 }
 
 func (b Bug) String() string { return names[b] }
 
-// All lists every planted fault.
-func All() []Bug {
-	bugs := make([]Bug, 0, bugCount-1)
-	for b := None + 1; b < bugCount; b++ {
+// All lists every planted fault of a store.
+func All() []Bug { return between(None+1, storeCount) }
+
+// AllOfPools lists every planted fault of a pool of nodes.
+func AllOfPools() []Bug { return between(storeCount, bugCount) }
+
+func between(first, end Bug) (bugs []Bug) {
+	for b := first; b < end; b++ {
 		bugs = append(bugs, b)
 	}
 	return bugs

@@ -89,7 +89,7 @@ func newRig(t *testing.T, nodes int, configured string) *rig {
 		}
 		if t.Failed() {
 			for _, n := range r.nodes {
-				t.Logf("--- %s says:\n%s", n.name, tail(n.log.String(), 60))
+				t.Logf("--- %s says:\n%s", n.name, tail(n.log.String(), 25))
 			}
 		}
 		_ = os.RemoveAll(dir)
@@ -157,7 +157,7 @@ seeds = [%s]
 %s
 %s
 [log]
-level = "debug"
+level = "info"
 `, n.socket(), n.path(".store"), n.poolID, n.name, n.ip, strings.Join(seeds, ", "), n.r.configured, n.extra)
 	if err := os.WriteFile(n.path(".toml"), []byte(text), 0o600); err != nil {
 		n.r.t.Fatal(err)

@@ -42,7 +42,9 @@ func TestExamples(t *testing.T) {
 	d := newDaemon(t)
 	d.start()
 	d.dial(t).Close()
-	t.Setenv("SOCKET", d.socket)
+	for _, name := range []string{"SOCKET", "OWNER", "ASKER"} { // a pool of one: its own other node
+		t.Setenv(name, d.socket)
+	}
 	t.Setenv("TRACE", smallTrace(t))
 	for _, path := range paths {
 		t.Run(filepath.Base(path), func(t *testing.T) {

@@ -225,10 +225,11 @@ func (c *caller) erase(blocks []block, do func([]engine.Key) (int, error), op *O
 	})
 }
 
-// told are the nodes that this one believes to be members, and tells of erasures.
+// told are the nodes that this one believes to be members, and waits for when it erases: one
+// that joins learns of it before it answers others, one that leaves is not told.
 func (c *caller) told() (numbers []int) {
 	for _, m := range c.l.view.Members() {
-		if !m.Self && m.State != member.Leaving {
+		if !m.Self && (m.State == member.Active || m.State == member.Draining) {
 			numbers = append(numbers, int(m.ID[0])-1)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // Bounds of virtual time: what the code's own goroutines do takes none.
 const (
 	slack    = time.Millisecond
-	localMax = 100 * time.Millisecond // of a get of blocks that are all here
+	localMax = 45 * time.Millisecond  // of a get of blocks that are all here: less than MatchTime
 	matchMax = 200 * time.Millisecond // pool.Options.MatchTime, and the drive
-	eraseMax = 6 * time.Second        // pool.EraseOptions.Time, and the drive
+	eraseMax = 12 * time.Second       // twice pool.EraseOptions.Time, for a drop that comes in between
 	callMax  = time.Minute
 )
 

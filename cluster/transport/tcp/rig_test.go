@@ -208,13 +208,13 @@ func (s *said) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, ni
 // until polls, since what it waits for happens at the other side.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 5000 {
+	for range 20000 {
 		if is() {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Fatalf("%s: not within 5 s", what)
+	t.Fatalf("%s: not within 20 s", what)
 }
 
 // discard reads a connection to its end.
