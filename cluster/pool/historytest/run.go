@@ -63,9 +63,8 @@ type runner struct {
 	over   chan struct{} // closed when clients and troubles shall end
 	places places
 
-	mu    sync.Mutex
-	err   error // the first broken promise
-	ended bool  // the pool is being healed: nothing is held against anybody any more
+	mu  sync.Mutex
+	err error // the first broken promise
 }
 
 func newRunner(h *History, start Start) *runner {
