@@ -29,7 +29,7 @@ func newFake(t *testing.T, name, label string, key []byte, meta func() []byte) *
 	c.Name, c.BindAddr, c.BindPort, c.AdvertisePort, c.Label, c.SecretKey = name, "127.0.0.1", 0, 0, label, key
 	c.Delegate, c.Logger = f, log.New(io.Discard, "", 0)
 	c.ProbeInterval, c.GossipInterval, c.PushPullInterval = 100*time.Millisecond, 20*time.Millisecond, time.Second
-	c.SuspicionMult, c.ProbeTimeout, c.TCPTimeout = 200, 50*time.Millisecond, time.Second
+	c.SuspicionMult, c.ProbeTimeout, c.TCPTimeout = 200, 50*time.Millisecond, patience
 	list, err := memberlist.Create(c)
 	if err != nil {
 		t.Fatal(err)

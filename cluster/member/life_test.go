@@ -189,8 +189,12 @@ func TestLeave(t *testing.T) {
 func TestLeaveRightAfterStart(t *testing.T) {
 	t.Parallel()
 	all := pool(t, 2, calm)
+	times := uint64(20)
+	if testing.Short() {
+		times = 6
+	}
 	var last *Gossip
-	for start := range uint64(20) {
+	for start := range times {
 		last = node(t, "brief", seeds(all...), calm, func(o *Options) { o.Identity = identityFor("brief", start+1) })
 		if start%2 == 0 {
 			until(t, "somebody has heard of it", func() bool { return len(last.Members()) > 1 })
@@ -203,7 +207,7 @@ func TestLeaveRightAfterStart(t *testing.T) {
 	for _, g := range all {
 		// It stays so: a round of probes later nobody has come back or failed.
 		before := g.Status().Counters.PacketsOut
-		until(t, "time passes", func() bool { return g.Status().Counters.PacketsOut > before+20 })
+		until(t, "time passes", func() bool { return g.Status().Counters.PacketsOut > before+10 })
 		if h := healthOf(g, "brief"); h != Left && h != "" {
 			t.Errorf("%s finds it %s", g.o.Name, h)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 )
@@ -97,7 +98,7 @@ func appendOvers(b []byte, list []over) []byte {
 		b = append(b, o.life.id[:]...)
 		b = binary.LittleEndian.AppendUint64(b, o.life.start)
 		b = append(b, byte(o.reason))
-		b = binary.LittleEndian.AppendUint32(b, uint32(min(max(o.keep/time.Second, 0), 1<<31)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(min(max(o.keep/time.Second, 0), math.MaxUint32)))
 	}
 	return b
 }

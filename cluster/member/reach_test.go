@@ -34,7 +34,7 @@ func TestUnreachableAdvertise(t *testing.T) {
 		o.Advertise = at
 		o.tune = func(tm *timing) {
 			quick(tm)
-			tm.reachTimeout = 500 * time.Millisecond
+			tm.reachTimeout, tm.answerTimeout = 300*time.Millisecond, 300*time.Millisecond
 		}
 	})
 	until(t, "it must stop", func() bool { return lost.Err() != nil })

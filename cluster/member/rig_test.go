@@ -27,7 +27,7 @@ func until(t *testing.T, what string, ok func() bool) {
 
 // quick shortens times, so that a test sees failure, oblivion and reunion in seconds.
 func quick(t *timing) {
-	t.probeInterval, t.probeTimeout = 100*time.Millisecond, 50*time.Millisecond
+	t.probeInterval, t.probeTimeout, t.suspicionMult = 100*time.Millisecond, 50*time.Millisecond, 2
 	t.gossipInterval, t.syncInterval = 20*time.Millisecond, time.Second
 	t.gossipToDead, t.roomInterval = 300*time.Millisecond, 20*time.Millisecond
 	t.joinRetry, t.joinRetryMax = 50*time.Millisecond, 200*time.Millisecond

@@ -48,29 +48,33 @@ func (s *sending) offer(ctx context.Context, items []int) (wanted []int, err err
 	for j, i := range items {
 		ids[j] = s.Items[i].ID
 	}
-	var wants []bool
-	asked := make(chan struct{})
+	type answer struct {
+		wants []bool
+		err   error
+	}
+	answers, of := make(chan answer, 1), s.Of // the question outlives who gives it up
 	began := s.pool.spawn(func() {
-		defer close(asked)
-		full, cancel := context.WithTimeout(r.ctx, s.pool.probeTime())
+		full, cancel := context.WithTimeout(r.ctx, r.pool.probeTime())
 		defer cancel()
-		wants, err = r.offer(full, s.Of, 0, ids)
+		wants, err := r.offer(full, of, 0, ids)
+		answers <- answer{wants, err}
 	})
 	if !began {
 		return nil, errStopping
 	}
+	var a answer
 	select {
-	case <-asked:
+	case a = <-answers:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if err != nil {
-		return nil, err
+	if a.err != nil {
+		return nil, a.err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for j, i := range items {
-		if wants[j] {
+		if a.wants[j] {
 			wanted = append(wanted, i)
 			continue
 		}

@@ -413,6 +413,31 @@ func TestPutLate(t *testing.T) {
 	}
 }
 
+// TestPutLateOffer: a put that is given up while its home has not said what it wants is
+// answered at once; the question goes on, for the peer to be judged by.
+func TestPutLateOffer(t *testing.T) {
+	inYard(t, 13, 2, func(i int, _ *pool.Options, m *member.Member) {
+		if i == 0 {
+			m.CapacityBytes = 0
+		}
+	}, func(h *hall) {
+		h.net.Freeze(h.nodes[1].address)
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if s := h.putting(0, span(0, 100)...).run(ctx).want(engine.Late); s.took > 20*time.Millisecond || len(s.local) > 0 {
+			t.Errorf("answered after %v, %d blocks are here", s.took, len(s.local))
+		}
+		time.Sleep(time.Second)
+		if p := h.peer(0, 1); p.Failures == 0 {
+			t.Errorf("%+v", p)
+		}
+		h.net.HealAll()
+		time.Sleep(30 * time.Second)
+		h.store(0, span(0, 100)...).want(engine.Stored)
+		h.wantHomes(1, span(0, 100)...)
+	})
+}
+
 // TestPutDamaged: bytes that change on the way are not stored.
 func TestPutDamaged(t *testing.T) {
 	inYard(t, 11, 2, func(i int, _ *pool.Options, m *member.Member) {

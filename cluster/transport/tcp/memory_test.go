@@ -51,10 +51,10 @@ func leftBytes(nBytes int) []int {
 // TestFetchIntoGoneMemory: memory that its owner has taken away fails its own block, and
 // nothing else on the link.
 func TestFetchIntoGoneMemory(t *testing.T) {
-	const blockBytes = 1 << 20
+	const blockBytes = 700 << 10
 	overBoth(t, tcp.Options{}, handler{fetch: sendAll(blockBytes)}, func(t *testing.T, l transport.Link, _ *tcp.Transport) {
 		for _, left := range leftBytes(blockBytes) {
-			for gone := range 3 {
+			for gone := range 2 {
 				f := &transport.Fetching{Blocks: blocksOf(4, blockBytes)}
 				f.Blocks[gone].Dst = [][]byte{make([]byte, 1000), cutShort(t, blockBytes, left)[:blockBytes-1000]}
 				if _, err := l.Fetch(t.Context(), 1, nil, f); err != nil {
@@ -76,7 +76,7 @@ func TestFetchIntoGoneMemory(t *testing.T) {
 
 // TestReplyFromGoneMemory: a block whose source is gone is missed.
 func TestReplyFromGoneMemory(t *testing.T) {
-	const blockBytes = 1 << 20
+	const blockBytes = 700 << 10
 	sources := make(chan []byte, 1)
 	h := handler{fetch: func(_ context.Context, n int, r transport.Reply) ([]byte, error) {
 		gone := <-sources
@@ -111,7 +111,7 @@ func TestReplyFromGoneMemory(t *testing.T) {
 
 // TestPushGoneMemory: the same, at either end of a Push.
 func TestPushGoneMemory(t *testing.T) {
-	const blockBytes = 1 << 20
+	const blockBytes = 700 << 10
 	into := make(chan []byte, 1)
 	h := handler{push: func(_ context.Context, in transport.Incoming) ([]byte, error) {
 		gone := <-into
