@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
@@ -24,6 +25,11 @@ func (c *conn) delete(m *wire.KeyList) (wire.Message, error) {
 	}
 	c.node.unconfirmed("delete", s.name, missing)
 	return wire.Number(here), nil
+}
+
+// Holds implements pool.Local.
+func (l local) Holds(id [32]byte) bool {
+	return slices.ContainsFunc(l.n.stores, func(s *engine.Store) bool { return s.NamespaceOf(id) != nil })
 }
 
 // deleteAll erases blocks in the whole pool. here is how many were on this node; missing as

@@ -75,6 +75,9 @@ type eraseRecord struct {
 	site  int
 }
 
+// Holds reports whether this is the namespace that there is.
+func (s *shelf) Holds(id [32]byte) bool { return id == s.id && !s.unopened.Load() }
+
 func newGrounds(t *testing.T, seed uint64, n, tombstones int) *grounds {
 	g := &grounds{t: t, seed: seed, tombstones: tombstones, rng: rand.New(rand.NewPCG(seed, 0xe7a5e)), puts: []*putRecord{nil},
 		net:   netsim.New(netsim.Config{Seed: seed, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 2 * time.Millisecond}}),

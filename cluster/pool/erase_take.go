@@ -155,6 +155,9 @@ func (t *takingIn) of(space [32]byte) *effect {
 func (e *eraser) affect(id [32]byte, f *effect) (err error) {
 	space := e.p.local.Space(id)
 	if space == nil {
+		if e.p.local.Holds(id) {
+			return fmt.Errorf("erase in namespace %x: it cannot be opened", id[:8])
+		}
 		return nil // nothing of it is here
 	}
 	switch {

@@ -17,6 +17,8 @@ type Local interface {
 	// Space is the namespace of this ID if the node has it open, or else opens it from
 	// what its stores know; nil if they have none.
 	Space(id [32]byte) Space
+	// Holds reports whether a store has the namespace, even if it cannot be opened.
+	Holds(id [32]byte) bool
 	// OpenSpace opens a namespace, as a client's OpenNamespace would, but without a token.
 	OpenSpace(d engine.Descriptor) (Space, error)
 	// Spaces are all namespaces that the node's stores have, in use or not.

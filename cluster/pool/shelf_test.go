@@ -174,6 +174,10 @@ func inHall(t *testing.T, seed uint64, n int, change func(*pool.Options), f func
 			h.nodes = append(h.nodes, h.open(i, seed, change))
 		}
 		time.Sleep(time.Second) // everybody knows everybody
+		for _, s := range h.nodes {
+			<-s.pool.Joined()
+		}
+		time.Sleep(100 * time.Millisecond) // and has heard of it
 		synctest.Wait()
 		f(h)
 		for _, s := range h.nodes {

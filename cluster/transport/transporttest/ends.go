@@ -89,7 +89,7 @@ func testFetchGivenUp(k *kit) {
 
 // fetchesCutShort gives fetches up while their blocks come, and others at their deadline.
 func (k *kit) fetchesCutShort(rng *rand.Rand, l transport.Link) (all []*fetching) {
-	for round := range 40 {
+	for round := range some(40) {
 		orders := make([]order, 1+rng.IntN(8))
 		for i := range orders {
 			orders[i] = order{id: rng.Uint64(), size: uint32(rng.IntN(300 << 10))}
@@ -137,7 +137,7 @@ func testPushGivenUp(k *kit) {
 	orders := []order{{id: 1, size: 1 << 20}, {id: 2, size: 300}, {id: 3, size: 3 << 20}}
 	_, err := k.push(over(k), rng, l, kindTake, orders)
 	k.is(err, context.Canceled)
-	for range 10 { // while the handler receives nothing
+	for range some(10) { // while the handler receives nothing
 		ctx, cancel := context.WithCancel(k.Context())
 		go func() {
 			<-server.h.began
@@ -147,7 +147,7 @@ func testPushGivenUp(k *kit) {
 		k.is(err, context.Canceled)
 		<-server.h.ended
 	}
-	for range 40 { // while it does
+	for range some(40) { // while it does
 		ctx, cancel := context.WithTimeout(k.Context(), time.Duration(rng.IntN(3000))*time.Microsecond)
 		_, err := k.push(ctx, rng, l, kindTake, orders)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {

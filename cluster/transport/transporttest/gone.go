@@ -82,7 +82,7 @@ func testLinkClosed(k *kit) {
 // testCloseUnderLoad closes one side, then the other, in the middle of everything.
 func testCloseUnderLoad(k *kit) {
 	rng := k.rng()
-	for round := range 4 {
+	for round := range some(4) {
 		a, b := k.node(), k.node()
 		l := a.link(b)
 		var all sync.WaitGroup

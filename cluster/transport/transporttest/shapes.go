@@ -95,7 +95,7 @@ func (k *kit) bare(l transport.Link) {
 func testFetchStatuses(k *kit) {
 	rng := k.rng()
 	l, _ := k.pair()
-	for range 20 {
+	for range some(20) {
 		orders := randomOrders(rng, 40)
 		for i := range orders {
 			orders[i].what = []uint8{send, send, miss, refuse, forget}[rng.IntN(5)]
@@ -215,7 +215,7 @@ func testTogether(k *kit) {
 	for range 300 {
 		l, own := links[rng.IntN(len(links))], rand.New(rand.NewPCG(rng.Uint64(), 1))
 		all.Go(func() {
-			for range 4 {
+			for range some(4) {
 				k.anyCall(own, l)
 			}
 		})

@@ -155,6 +155,14 @@ func (k *kit) end() {
 	k.watched.check(k.T)
 }
 
+// some is n, or fewer under -short.
+func some(n int) int {
+	if testing.Short() {
+		return (n + 2) / 3
+	}
+	return n
+}
+
 func (k *kit) must(err error) {
 	k.Helper()
 	if err != nil {
