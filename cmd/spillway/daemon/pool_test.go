@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -31,8 +32,8 @@ func (r poolRig) ask(method, path, body string, into any) error {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	must(r.t, err)
-	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Dial: func(_, _ string) (net.Conn, error) {
-		return net.Dial("unix", r.socket()+admin.SocketSuffix)
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", r.socket()+admin.SocketSuffix)
 	}}}
 	a, err := c.Do(request)
 	if err != nil {
