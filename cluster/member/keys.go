@@ -81,8 +81,14 @@ func openKeys(file, configured string) (*Keys, error) {
 			return nil, err
 		}
 	}
-	if keys, err = k.withConfigured(keys); err != nil || len(keys) == 0 {
-		return k, err
+	if keys, err = k.withConfigured(keys); err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 && file != "" { // whoever names a file wants no plain gossip
+		return nil, fmt.Errorf("%w: %s has no key, or is gone: put one into it (head -c 32 /dev/urandom | base64), or name no file", ErrKey, file)
+	}
+	if len(keys) == 0 {
+		return k, nil
 	}
 	if k.ring, err = memberlist.NewKeyring(keys, keys[0]); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)

@@ -250,7 +250,16 @@ func TestConfiguredKey(t *testing.T) {
 	if _, err := a.Keys().Add(keyText(9, 32)); !errors.Is(err, ErrKey) {
 		t.Errorf("a key without a file to keep it in: %v", err)
 	}
-	plain := node(t, "n5", func(o *Options) { o.KeyFile = filepath.Join(t.TempDir(), "none") })
+	none := filepath.Join(t.TempDir(), "none")
+	for range 2 { // not there, then without a key
+		if _, err := Start(options(t, "n5", inFile(none))); !errors.Is(err, ErrKey) || !strings.Contains(err.Error(), none) {
+			t.Errorf("a node whose keys are gone starts: %v", err)
+		}
+		if err := os.WriteFile(none, []byte("# no key\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plain := node(t, "n5")
 	if _, err := plain.Keys().Add(keyText(9, 32)); !errors.Is(err, ErrKey) || plain.Keys().Encrypted() {
 		t.Errorf("encryption begins while a node runs: %v", err)
 	}

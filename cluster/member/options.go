@@ -51,7 +51,7 @@ type Options struct {
 	Seeds   []string
 	Profile Profile // ProfileDefault
 
-	KeyFile string // gossip keys in base64, one a line, the first encrypts; see Keys
+	KeyFile string // gossip keys in base64, one a line, the first encrypts; see Keys. A file without a key is refused
 	Key     string // one more in base64, always tried
 
 	ProtocolLow  uint8 // versions of the peers' protocol that this node speaks

@@ -61,7 +61,7 @@ func (t *Transport) hello(c *net.TCPConn) (socket net.Conn, h hello, err error) 
 		secure := tls.Server(&prefixed{TCPConn: c, head: head}, t.credentials.now().config())
 		if err := secure.HandshakeContext(t.ctx); err != nil {
 			t.counters.certificates.Add(1)
-			t.o.Logger.Warn("TLS with a peer failed", "from", c.RemoteAddr(), "err", err)
+			t.counters.strangers.warn(t.o.Logger, "TLS with a peer failed", "from", c.RemoteAddr(), "err", err)
 			return nil, h, err
 		}
 		head = make([]byte, helloHeadBytes)
@@ -88,7 +88,7 @@ func (t *Transport) judge(socket net.Conn, h *hello) error {
 	if secure, ok := socket.(*tls.Conn); ok {
 		if err := t.credentials.check(secure, x509.ExtKeyUsageClientAuth, h.Name); err != nil {
 			t.counters.certificates.Add(1)
-			t.o.Logger.Warn("a peer's certificate is refused", "peer", h.Name, "from", socket.RemoteAddr(), "err", err)
+			t.counters.strangers.warn(t.o.Logger, "a peer's certificate is refused", "peer", h.Name, "from", socket.RemoteAddr(), "err", err)
 			return t.refuse(socket, transport.CodeDenied, "%s refuses what %s shows: %v", t.self.Name, h.Name, err)
 		}
 	}

@@ -1,6 +1,10 @@
 package tcp
 
-import "sync/atomic"
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
 
 // Counts are what a Transport has done since it was made, but Connections, which is of now.
 type Counts struct {
@@ -25,6 +29,20 @@ type Counts struct {
 type counters struct {
 	dialled, dialsFailed, served, foreign, versions, certificates, plain, noise,
 	denied, full, busy, panics, faults, lost atomic.Int64
+	strangers sparing
+}
+
+// sparing keeps who comes again and again from filling the log: one line in a minute. All
+// are counted.
+type sparing struct{ next atomic.Int64 } // Unix time in ns
+
+func (s *sparing) warn(to *slog.Logger, text string, args ...any) {
+	now, next := time.Now().UnixNano(), s.next.Load()
+	if now >= next && s.next.CompareAndSwap(next, now+int64(time.Minute)) {
+		to.Warn(text, args...)
+	} else {
+		to.Debug(text, args...)
+	}
 }
 
 // Counts says what has happened so far.
