@@ -34,16 +34,19 @@ func (l local) Holds(id [32]byte) bool {
 
 // deleteAll erases blocks in the whole pool. here is how many were on this node; missing as
 // pool.Pool has it. If the node learns of a drop meanwhile, blocks that others have put since
-// that drop have other IDs, and are erased by these.
+// that drop have other IDs, and are erased by these. Each time it waits half as long for
+// others as before: in all at most twice the pool's time.
 func (p poolSpace) deleteAll(keys []engine.Key) (here, missing int, err error) {
-	for {
+	for wait := p.n.pool.ErasureTime(); ; wait /= 2 {
 		ids, incarnation := p.IDs(keys)
 		for _, yes := range p.Present(ids) {
 			if yes {
 				here++
 			}
 		}
-		missing, err = p.n.pool.Delete(context.Background(), p, incarnation, ids)
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		missing, err = p.n.pool.Delete(ctx, p, incarnation, ids)
+		cancel()
 		if err != nil || p.Incarnation() == incarnation {
 			return here, missing, err
 		}

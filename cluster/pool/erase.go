@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
@@ -110,6 +111,9 @@ func (p *Pool) Delete(ctx context.Context, space Space, incarnation uint32, ids 
 	}
 	return p.erase.spread(ctx), nil
 }
+
+// ErasureTime bounds how long a Delete or Drop waits for other members.
+func (p *Pool) ErasureTime() time.Duration { return p.o.Erase.Time }
 
 // Drop erases a namespace in the whole pool, as Delete does blocks.
 func (p *Pool) Drop(ctx context.Context, space Space) (missing int, err error) {
