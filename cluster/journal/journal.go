@@ -39,6 +39,9 @@ const (
 // grave are kinds whose line in the log is a warning.
 var grave = map[Kind]bool{Failed: true, Leg: true, Broken: true, Foreign: true, Conflict: true, Trouble: true}
 
+// knocks are kinds that others cause as often as they like.
+var knocks = map[Kind]bool{Foreign: true, Conflict: true, Trouble: true}
+
 // Event is one event, as this node saw it.
 type Event struct {
 	Number uint64    // from 1, rising by 1
@@ -46,7 +49,7 @@ type Event struct {
 	Kind   Kind
 	Node   string // name of the node that it is about; empty: this one, or none
 	Text   string // a sentence without its full stop
-	Times  int    // how often: events of one kind and node with one text that follow each other closely are one
+	Times  int    // how often: see Journal.Add
 }
 
 // Bounds of a Journal.
@@ -73,7 +76,9 @@ func New(logger *slog.Logger) *Journal {
 	return &Journal{log: logger, changed: make(chan struct{})}
 }
 
-// Add takes an event in. One that was among the latest already is only counted: a
+// Add takes an event in. One that was among the latest already is only counted, while
+// nothing else has happened to its node since: a node that fails, comes back and fails again
+// has failed twice. Of Foreign, Conflict and Trouble it is counted whatever happened since: a
 // foreign node that knocks every second fills neither the journal nor the log.
 func (j *Journal) Add(kind Kind, node, format string, args ...any) {
 	if j == nil {
@@ -95,9 +100,16 @@ func (j *Journal) add(kind Kind, node, text string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for n := j.newest; n > 0 && n+sameMax > j.newest; n-- {
-		if e := &j.ring[n%EventsMax]; e.Kind == kind && e.Node == node && e.Text == text {
+		e := &j.ring[n%EventsMax]
+		if e.Node != node {
+			continue
+		}
+		if e.Kind == kind && e.Text == text {
 			e.Times++
 			return false
+		}
+		if !knocks[kind] && !knocks[e.Kind] {
+			break
 		}
 	}
 	j.newest++

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestBounds: the latest are kept, and who comes late hears how many he missed.
@@ -52,6 +54,37 @@ func TestSame(t *testing.T) {
 	j.Add(Broken, "b", "three failures")
 	if j.Newest() != 2+sameMax+1 {
 		t.Errorf("after others it is news again: %d", j.Newest())
+	}
+}
+
+// TestAgain: what happens to a node again after something else is news again, with its own
+// time; who knocks is not, whatever happens between.
+func TestAgain(t *testing.T) {
+	j := New(nil)
+	for range 2 {
+		j.Add(Joined, "b", "joined")
+		j.Add(State, "b", "is active")
+		j.Add(Joined, "c", "joined") // another node is nothing to b
+		j.Add(Failed, "b", "does not answer")
+		j.Add(Failed, "b", "does not answer")
+	}
+	for range 100 {
+		j.Add(Foreign, "", "blue knocks")
+		j.Add(Conflict, "", "two are called b")
+		j.Add(Drain, "", "this node stays")
+	}
+	want := []Event{
+		{1, time.Time{}, Joined, "b", "joined", 1}, {2, time.Time{}, State, "b", "is active", 1}, {3, time.Time{}, Joined, "c", "joined", 2},
+		{4, time.Time{}, Failed, "b", "does not answer", 2}, {5, time.Time{}, Joined, "b", "joined", 1}, {6, time.Time{}, State, "b", "is active", 1},
+		{7, time.Time{}, Failed, "b", "does not answer", 2}, {8, time.Time{}, Foreign, "", "blue knocks", 100},
+		{9, time.Time{}, Conflict, "", "two are called b", 100}, {10, time.Time{}, Drain, "", "this node stays", 100},
+	}
+	events, _ := j.After(0, EventsMax)
+	for i := range events {
+		events[i].Time = time.Time{}
+	}
+	if !slices.Equal(events, want) {
+		t.Errorf("%+v", events)
 	}
 }
 

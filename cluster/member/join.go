@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/spillway-kv/spillway/cluster/journal"
 )
 
 // Seeds and lost members are tried for ever, each with its own pause, so that a node finds
@@ -197,6 +199,16 @@ func (g *Gossip) trySeed(s *seed) {
 		})
 	}
 	tries.Wait()
+	if g.tried(s, member, err) == lonelyAttempts && err != nil && g.others.Load() == 0 {
+		g.o.Journal.Add(journal.Trouble, "", "this node is alone so far, seed %s is tried on: %v", s.text, err)
+	}
+}
+
+// lonelyAttempts is how often a seed is tried before a node that is alone says why.
+const lonelyAttempts = 3
+
+// tried takes in how an attempt at a seed ended, and returns how many there were.
+func (g *Gossip) tried(s *seed, member bool, err error) int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s.attempts++
@@ -207,6 +219,7 @@ func (g *Gossip) trySeed(s *seed) {
 	s.member = member
 	s.schedule.again(err != nil, g.t.joinRetry, g.t.joinRetryMax, g.t.joinRetryMax)
 	poke(g.hurry)
+	return s.attempts
 }
 
 // tryLost looks for a lost member where it was.

@@ -234,5 +234,5 @@ func (k *Keys) findLocked(name string) ([]byte, fingerprint, error) {
 			return key, f, nil
 		}
 	}
-	return nil, fingerprint{}, fmt.Errorf("%w: there is no key %q here", ErrKey, name)
+	return nil, fingerprint{}, fmt.Errorf("%w: there is no key %q here; spillway pool keys lists them", ErrKey, name)
 }

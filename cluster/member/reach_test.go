@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spillway-kv/spillway/cluster/journal"
 )
 
 // deadAddress is one at which nobody listens.
@@ -98,10 +100,15 @@ func TestNamedSeeds(t *testing.T) {
 	t.Parallel()
 	all := &names{ips: map[string][]netip.Addr{}}
 	with := func(o *Options) { o.Resolver = all }
-	late := node(t, "n0", with, seedText("pool.test:1"))
+	events := journal.New(nil)
+	late := node(t, "n0", with, seedText("pool.test:1"), func(o *Options) { o.Journal = events })
 	until(t, "the name is looked up again and again", func() bool {
 		s := late.Status().Seeds[0]
 		return s.Attempts > 3 && strings.Contains(s.Error, "no such host")
+	})
+	until(t, "it is said once that the node is alone, and why", func() bool {
+		all, _ := events.After(0, 10)
+		return len(all) == 1 && all[0].Kind == journal.Trouble && all[0].Times == 1 && strings.Contains(all[0].Text, "pool.test:1 is tried on: ") && strings.Contains(all[0].Text, "no such host")
 	})
 	until(t, "a node whose seeds are not there is established all the same", func() bool { return late.Status().Established })
 

@@ -2,6 +2,8 @@ package pool
 
 import (
 	"time"
+
+	"github.com/spillway-kv/spillway/cluster/journal"
 )
 
 const (
@@ -78,8 +80,16 @@ func (r *remote) judge(err error) {
 		r.counts.failures.Add(1)
 		r.wake()
 	}
-	if was != is {
-		r.pool.log.Info("breaker of a peer", "peer", r.id, "open", is, "cause", err)
+	r.tellBreaker(was, is, err)
+}
+
+// tellBreaker writes into the journal that the breaker has opened, or closed.
+func (r *remote) tellBreaker(was, is bool, cause error) {
+	switch {
+	case is && !was:
+		r.pool.o.Journal.Add(journal.Broken, r.described().Name, "is asked for nothing until it answers a probe: %v", cause)
+	case was && !is:
+		r.pool.o.Journal.Add(journal.Mended, r.described().Name, "answers again")
 	}
 }
 

@@ -205,8 +205,8 @@ func (m *mover) drained(ctx context.Context) {
 	m.p.erase.leaves.Store(true)
 	m.mu.Unlock()
 	m.p.announce()
-	m.p.o.Journal.Add(journal.Drain, "", "this node has handed its blocks over and may be stopped: %d sent, %d were elsewhere, %d were not worth it",
-		d.MovedBlocks, d.PresentBlocks, d.ColdBlocks+d.NamelessBlocks)
+	m.p.o.Journal.Add(journal.Drain, "", "this node has handed its blocks over and may be stopped: %d sent, at last %d of %d found elsewhere, %d not worth it",
+		d.MovedBlocks, d.PresentBlocks, d.Blocks, d.ColdBlocks+d.NamelessBlocks)
 }
 
 // others is how many nodes beside this one take blocks.

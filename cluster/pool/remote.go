@@ -203,9 +203,11 @@ func (r *remote) connect() (link transport.Link, address string, err error) {
 func (r *remote) use(link transport.Link, address string) {
 	r.mu.Lock()
 	r.link, r.state, r.cause, r.linkedAt = link, linkUp, nil, time.Now()
+	was := r.breaker.open
 	r.breaker.judge(true, r.linkedAt) // it has just answered
 	r.settleLocked()
 	r.mu.Unlock()
+	r.tellBreaker(was, false, nil)
 	r.pool.log.Debug("linked to a peer", "peer", r.id, "address", address)
 	for r.described().Address == address && r.wait(link) {
 	}

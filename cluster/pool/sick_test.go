@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/pool"
@@ -23,7 +24,11 @@ func timed(f func()) time.Duration {
 // TestFrozenPeer: a peer that stops answering costs the others a few questions of bounded
 // time; then nobody waits for it. Once it is back it is used again.
 func TestFrozenPeer(t *testing.T) {
-	inHall(t, 1, 4, nil, func(h *hall) {
+	var journals []*journal.Journal
+	inHall(t, 1, 4, func(o *pool.Options) {
+		o.Journal = journal.New(nil)
+		journals = append(journals, o.Journal)
+	}, func(h *hall) {
 		h.put(1, span(0, 10)...)
 		h.put(2, span(10, 20)...)
 		h.get(0, pool.GetOptions{}, span(0, 20)...).want(engine.Hit)
@@ -59,6 +64,16 @@ func TestFrozenPeer(t *testing.T) {
 		}
 		h.net.Thaw(h.nodes[1].address)
 		h.wantBack(1)
+		var told []journal.Kind
+		events, _ := journals[0].After(0, journal.EventsMax)
+		for _, e := range events {
+			if e.Node == h.peer(0, 1).Name && (e.Kind == journal.Broken || e.Kind == journal.Mended) && e.Times == 1 {
+				told = append(told, e.Kind)
+			}
+		}
+		if !slices.Equal(told, []journal.Kind{journal.Broken, journal.Mended}) {
+			t.Errorf("%v of %+v", told, events)
+		}
 	})
 }
 
