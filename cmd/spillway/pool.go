@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,7 +50,29 @@ func (c *poolStatusCmd) run(ctx context.Context, st *state) error {
 	if _, err := fmt.Fprintln(st.stdout); err != nil {
 		return err
 	}
-	return table(st.stdout, peerRows(&s))
+	if err := table(st.stdout, peerRows(&s)); err != nil {
+		return err
+	}
+	return sayAll(st.stdout, linkCauses(&s))
+}
+
+// linkCauses are why members have no link.
+func linkCauses(s *admin.PoolStatus) (lines []string) {
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.Member && p.Link != "up" && p.Cause != "" {
+			lines = append(lines, fmt.Sprintf("%s: no link: %s", p.Name, p.Cause))
+		}
+	}
+	return lines
+}
+
+// sayAll writes lines below a table, with an empty one before them.
+func sayAll(w io.Writer, lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
+	return err
 }
 
 // get asks one question that needs no other node.
@@ -155,12 +177,7 @@ func (c *poolMembersCmd) run(ctx context.Context, st *state) error {
 	if err := table(st.stdout, rows); err != nil {
 		return err
 	}
-	for _, line := range complaints(&m) {
-		if _, err := fmt.Fprintln(st.stdout, line); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sayAll(st.stdout, complaints(&m))
 }
 
 // complaints are what is not as it should be with the members.
@@ -175,17 +192,14 @@ func complaints(m *admin.PoolMembers) (lines []string) {
 	}
 	for _, s := range m.Seeds {
 		if s.Error != "" && !s.Member {
-			say("seed %s: %s", s.Seed, s.Error)
+			say("seed %s: %s", s.Seed, strings.TrimPrefix(s.Error, s.Seed+": "))
 		}
 	}
 	for _, r := range m.TurnedAway {
-		say("turned away, %s ago, %s from %s: %s (%s)", (time.Duration(r.AgeMS) * time.Millisecond).Round(time.Second), units.Count(r.Count, "time"), r.From, r.Reason, r.Text)
+		say("turned away, %s ago, %s from %s: %s (%s)", (time.Duration(r.AgeMS) * time.Millisecond).Round(time.Second), units.Count(r.Count, "time"), r.From, r.Reason, strings.TrimPrefix(r.Text, string(r.Reason)+": "))
 	}
 	if m.Health > 0 {
 		say("this node is slow or badly connected (%d of 7): it gives others more time before it suspects them", m.Health)
-	}
-	if len(lines) > 0 {
-		lines = slices.Insert(lines, 0, "")
 	}
 	return lines
 }
@@ -233,8 +247,8 @@ type poolForgetCmd struct {
 
 // Help is shown under the flags.
 func (*poolForgetCmd) Help() string {
-	return "For a node that was lost and does not come back. One that runs is drained and stopped instead. " +
-		"Where it comes back nevertheless, it joins like any other."
+	return "For a node that was lost and does not come back. One that runs is drained and stopped instead: " +
+		"here its daemon would end, without a drain. Where it comes back nevertheless, it joins like any other."
 }
 
 func (*poolForgetCmd) reports() []any { return []any{poolChangedReport{}} }

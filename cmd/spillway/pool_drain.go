@@ -130,7 +130,7 @@ func drainLine(s *admin.PoolStatus) string {
 	parts := []string{fmt.Sprintf("%s: moved %s, %s", s.Name, units.Count(int64(d.MovedBlocks), "block"), units.Bytes(d.MovedBytes))}
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if d.PresentBlocks > 0 {
-		say("%d elsewhere already", d.PresentBlocks)
+		say("%d of %d found elsewhere", d.PresentBlocks, d.Blocks)
 	}
 	if n := d.ColdBlocks + d.NamelessBlocks; n > 0 {
 		say("%d given up", n)

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillway-kv/spillway/client"
+	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -150,6 +153,37 @@ func idOf(t *testing.T, n *poolNode, name string) string {
 	}
 	t.Fatalf("no %s", name)
 	return ""
+}
+
+// TestForgetAlive: who has a node forgotten that runs hears what that does.
+func TestForgetAlive(t *testing.T) {
+	a := startNode(t, "a")
+	b := startNode(t, "b", "--join", a.gossip())
+	a.sees("b ")
+	a.run("pool", "forget", "b").want(t, exitPass, "it was alive: its daemon ends", "")
+	(<-b.ended).want(t, exitError, "", "this node was forgotten; start it again to rejoin")
+	b.ended = nil
+}
+
+// TestPoolLines: what stands below the tables, each thing said once; and top's columns of
+// peers line up.
+func TestPoolLines(t *testing.T) {
+	s := &admin.PoolStatus{}
+	s.Peers = []pool.PeerStat{{Name: "b", Member: true, Link: "down", Cause: "refused"}, {Name: "c", Member: true, Link: "up"}, {Name: "d", Link: "down", Cause: "gone"}}
+	if got := linkCauses(s); !slices.Equal(got, []string{"b: no link: refused"}) {
+		t.Errorf("%q", got)
+	}
+	m := &admin.PoolMembers{Seeds: []admin.PoolSeed{{Seed: "10.0.0.1:7421", Error: "10.0.0.1:7421: nobody"}},
+		TurnedAway: []admin.PoolRefusal{{Reason: "key mismatch", From: "x", Count: 1, Text: "key mismatch: it has another"}}}
+	if got := complaints(m); !slices.Equal(got, []string{"seed 10.0.0.1:7421: nobody", "turned away, 0s ago, 1 time from x: key mismatch (it has another)"}) {
+		t.Errorf("%q", got)
+	}
+	now := &admin.State{Stat: node.Stat{Pool: &s.Stat}}
+	for i, row := range topPool(nil, now) {
+		if len(row) != 16 {
+			t.Errorf("row %d of top's peers: %d columns", i, len(row))
+		}
+	}
 }
 
 // TestPoolFollow: events come as they happen, until the user ends it.

@@ -17,8 +17,10 @@ func topPool(before, now *admin.State) [][]string {
 	if p == nil {
 		return nil
 	}
-	rows := [][]string{{"PEER of pool " + p.Pool, "STATE", "LINK", "P50", "P99", "IN FLIGHT", "GOT", "READ", "MISSED", "LATE", "WRONG", "STORED", "WRITTEN", "SERVED", "TAKEN", "FAILURES"},
-		{p.Name + " (this)", p.State}}
+	head := []string{"PEER of pool " + p.Pool, "STATE", "LINK", "P50", "P99", "IN FLIGHT", "GOT", "READ", "MISSED", "LATE", "WRONG", "STORED", "WRITTEN", "SERVED", "TAKEN", "FAILURES"}
+	this := make([]string, len(head)) // as long as the others, or the columns do not line up
+	this[0], this[1] = p.Name+" (this)", p.State
+	rows := [][]string{head, this}
 	earlier := map[string]*pool.PeerStat{}
 	if before != nil && before.Pool != nil {
 		for i := range before.Pool.Peers {

@@ -116,9 +116,14 @@ func (p *Pool) checkAddresses() *keyError {
 			return wrong(key, "is %q: %v", bind, err)
 		}
 	}
+	if _, port, err := splitAddress(p.Bind, ""); err == nil && p.Bind == p.GossipBind && port != "0" {
+		return wrong("gossip_bind", "is %q, as pool.bind: data and gossip want a port each", p.GossipBind)
+	}
 	for key, at := range map[string]string{"advertise": p.Advertise, "gossip_advertise": p.GossipAdvertise} {
 		if host, port, err := splitAddress(at, DataPort); at != "" && (err != nil || host == "" || port == "0") {
 			return wrong(key, "is %q: want what other nodes connect to, such as 10.0.0.7, 10.0.0.7:7420, [fd00::7]:7420 or a name", at)
+		} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+			return wrong(key, "is %q: that is every address of a machine, and none that other nodes connect to", at)
 		}
 	}
 	for _, seed := range p.Seeds {

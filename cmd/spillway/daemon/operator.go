@@ -69,7 +69,11 @@ func (o *operator) Forget(name string) (string, error) {
 	if errors.Is(err, member.ErrUnknown) { // since
 		err = fmt.Errorf("%w: %w", admin.ErrUnknown, err)
 	}
-	return fmt.Sprintf("forgot %s (%v)", m.Name, m.ID), err
+	what := fmt.Sprintf("forgot %s (%v)", m.Name, m.ID)
+	if m.Health == member.Alive {
+		what += "; it was alive: its daemon ends, and joins again when it is started"
+	}
+	return what, err
 }
 
 // idDigitsMin is how much of an ID names a node.
