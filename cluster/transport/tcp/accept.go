@@ -20,6 +20,7 @@ func (t *Transport) hear(c *net.TCPConn) {
 	_ = c.SetDeadline(time.Now().Add(t.o.HelloTime)) // fails only when closed, as the read will
 	attached := false
 	defer func() {
+		stop()
 		if !attached {
 			_ = c.Close()
 			t.accepted.Add(-1)

@@ -1,8 +1,10 @@
 package tcp
 
 import (
+	"context"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
@@ -91,4 +93,30 @@ func RawLink(t *testing.T, address string, self transport.Hello) (calls, blocks 
 	m.Part, m.Token = partBlocks, welcome.Token
 	blocks, _ = greet(m)
 	return calls, blocks
+}
+
+// WatchContext has the context of a transport that does not serve yet count what waits for
+// its end.
+func (t *Transport) WatchContext() (waiting *atomic.Int64) {
+	w := &watched{Context: t.ctx}
+	t.ctx = w
+	return &w.waiting
+}
+
+type watched struct {
+	context.Context
+	waiting atomic.Int64
+}
+
+// Value hides the context within.
+func (w *watched) Value(any) any { return nil }
+
+// AfterFunc is what package context calls for every one that waits.
+func (w *watched) AfterFunc(f func()) (stop func() bool) {
+	w.waiting.Add(1)
+	end := context.AfterFunc(w.Context, f)
+	return func() bool {
+		w.waiting.Add(-1)
+		return end()
+	}
 }

@@ -133,3 +133,15 @@ func TestBadPeer(t *testing.T) {
 	}
 	echoes(t, good)
 }
+
+// TestNothingLeft: of those who were turned away nothing is left, however many they are.
+func TestNothingLeft(t *testing.T) {
+	server := listen(t, tcp.Options{})
+	waiting := server.WatchContext()
+	serve(t, server, handler{})
+	for range 20 {
+		knock(t, server, []byte("GET / HTTP/1.1\r\n"), true)
+	}
+	until(t, "all are counted", func() bool { return server.Counts().Noise == 20 })
+	until(t, "nothing waits for the transport's end", func() bool { return waiting.Load() == 0 })
+}

@@ -72,11 +72,15 @@ func (in *incoming) Receive(dst [][]byte) error {
 	case err == nil && a.own != nil:
 		err = in.copyOut(a, dst)
 	}
-	if err != nil && a.own == nil {
+	switch {
+	case a.own == nil && err != nil:
 		a.m.close()
 		<-a.free
+	case a.own != nil && whole: // nothing of it comes any more
+		in.mu.Lock()
+		a.own, a.m = nil, nil
+		in.mu.Unlock()
 	}
-	a.own = nil
 	return err
 }
 
