@@ -83,7 +83,17 @@ func (p *Pool) catchUp(ctx context.Context, link transport.Link, of Of, cause er
 		return false
 	}
 	p.erase.counts.caughtUp.Add(1)
-	if err := p.erase.settle(ctx, link); err != nil {
+	settled := make(chan error, 1) // which waits for drives, whoever gives the call up
+	if !p.spawn(func() { settled <- p.erase.settle(ctx, link) }) {
+		return false
+	}
+	var err error
+	select {
+	case err = <-settled:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		p.log.Debug("a peer that is behind could not be told what was erased", "peer", link.Peer().Node, "cause", err)
 		return false
 	}

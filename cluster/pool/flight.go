@@ -76,16 +76,29 @@ func (f *flight) run(ctx context.Context) {
 	began := time.Now()
 	r.times.begin()
 	err = r.scoped(ctx, link, f.l.of, func(scope []byte) error {
-		for j := range f.blocks {
-			if f.busy(j) { // from the first try, which was given up
-				return ctx.Err()
-			}
-			f.blocks[j].Status = transport.Unanswered
+		if !f.clean() { // the first try was given up
+			return ctx.Err()
 		}
 		_, err := link.Fetch(ctx, peer.KindGet, append(scope, rest...), &transport.Fetching{Blocks: f.blocks, Arrived: f.arrived, Released: f.released})
 		return err
 	})
 	f.account(ctx, err, time.Since(began))
+}
+
+// clean makes blocks as they are before a try, whatever an earlier one has answered; false:
+// the transport still has memory of that one.
+func (f *flight) clean() bool {
+	for j := range f.blocks {
+		if f.busy(j) {
+			return false
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for j := range f.blocks {
+		f.blocks[j].Status, f.states[j] = transport.Unanswered, blockState{}
+	}
+	return true
 }
 
 // account counts a flight and judges the peer by it.

@@ -1,6 +1,7 @@
 package pool_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -131,6 +132,35 @@ func TestDeadline(t *testing.T) {
 	if late < 100 {
 		t.Errorf("only %d late blocks: nothing was tried", late)
 	}
+}
+
+// TestDeadlineDuringDrop: a read that meets a drop which this node has not heard of ends at
+// its deadline, however long the drives take for that drop.
+func TestDeadlineDuringDrop(t *testing.T) {
+	inHall(t, 31, 2, nil, func(h *hall) {
+		h.put(1, 0)
+		h.get(0, pool.GetOptions{}, 0).want(engine.Hit)
+		ctx, cancel := context.WithCancel(context.Background())
+		h.nodes[1].raising = cancel // nobody is told
+		if missing, err := h.nodes[1].pool.Drop(ctx, h.nodes[1].shelf); missing != 1 || err != nil {
+			t.Fatalf("%d were not told, %v", missing, err)
+		}
+		raises := 0
+		h.nodes[0].raising = func() {
+			raises++
+			time.Sleep(2 * time.Second)
+		}
+		l := h.get(0, pool.GetOptions{Deadline: time.Now().Add(100 * time.Millisecond)}, 0)
+		l.want(engine.Late)
+		l.wantReleased()
+		if l.took > 110*time.Millisecond || h.nodes[0].Incarnation() != 1 {
+			t.Errorf("it took %v, and the drop was over", l.took)
+		}
+		time.Sleep(3 * time.Second)
+		if raises == 0 || h.nodes[0].Incarnation() != 2 {
+			t.Errorf("%d raises, incarnation %d", raises, h.nodes[0].Incarnation())
+		}
+	})
 }
 
 // TestLease: what is found stays, and goes when it is released; a lease that comes too late

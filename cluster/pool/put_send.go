@@ -104,7 +104,7 @@ func (s *sending) drop(items []int, why admit.Reason, err error) {
 
 // pushAll pushes blocks in parts, tail first: a leaf ages before its parent.
 func (s *sending) pushAll(ctx context.Context, items []int) error {
-	most := max(1, s.pool.pushBytes/s.Of.BlockBytes)
+	most := min(max(1, s.pool.pushBytes/s.Of.BlockBytes), peer.PutBlocksMax)
 	parts := (len(items) + most - 1) / most
 	var left atomic.Int64
 	left.Store(int64(parts))

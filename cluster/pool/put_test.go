@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/admit"
@@ -350,6 +351,29 @@ func TestPutParts(t *testing.T) {
 			if (depth == 0) != (after == "key 999") || a.Options.EndDepth != 94 {
 				t.Errorf("the part from %d on: %+v", depth, a.Options)
 			}
+		}
+	})
+}
+
+// TestPutManySmall: more small blocks for a peer than one call may carry go in several.
+func TestPutManySmall(t *testing.T) {
+	inYard(t, 14, 2, func(i int, _ *pool.Options, m *member.Member) {
+		if i == 0 {
+			m.CapacityBytes = 0
+		}
+	}, func(h *hall) {
+		calls := 0
+		var mu sync.Mutex
+		h.nodes[1].arrived = func(*pool.Arrival) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls++
+		}
+		s := h.putting(0, span(0, peer.PutBlocksMax+100)...)
+		s.run(context.Background()).want(engine.Stored)
+		h.wantHomes(1, s.numbers...)
+		if calls != 2 {
+			t.Errorf("%d calls", calls)
 		}
 	})
 }

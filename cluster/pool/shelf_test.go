@@ -36,6 +36,7 @@ type shelf struct {
 
 	unopened atomic.Bool         // until OpenSpace
 	arrived  func(*pool.Arrival) // hears of every Write; may be nil
+	raising  func()              // hears of every Raise; may be nil
 
 	capacity, free int64 // bytes, as Room says
 }
@@ -51,10 +52,16 @@ func (s *shelf) Room() (int64, int64)                      { return s.capacity, 
 func (s *shelf) ID() [32]byte                              { return s.id }
 func (s *shelf) Descriptor() engine.Descriptor             { return descriptor }
 func (s *shelf) Incarnation() uint32                       { return s.ns.Incarnation() }
-func (s *shelf) Raise(n uint32) error                      { return s.ns.RaiseTo(n) }
 func (s *shelf) IDs(keys []engine.Key) ([]pool.ID, uint32) { return s.ns.IDs(keys) }
 func (s *shelf) Clear() error                              { return s.ns.Clear() }
 func (s *shelf) Touch(ids []pool.ID)                       { _, _ = s.ns.TouchIDs(ids) }
+func (s *shelf) Raise(n uint32) error {
+	if s.raising != nil {
+		s.raising()
+	}
+	return s.ns.RaiseTo(n)
+}
+
 func (s *shelf) Delete(ids []pool.ID) error {
 	_, err := s.ns.DeleteIDs(s.Incarnation(), ids)
 	return err
