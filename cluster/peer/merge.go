@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/engine"
 )
 
 // Bounds of a Merge.
@@ -151,6 +152,7 @@ func (r *reader) floors() []Floor {
 	for i := range floors {
 		f := &floors[i]
 		f.Namespace, f.Incarnation = r.namespace(), r.u32("incarnation")
+		r.incarnation(f.Incarnation)
 		if i > 0 && bytes.Compare(floors[i-1].Namespace[:], f.Namespace[:]) >= 0 {
 			r.fail("floor %d is not above the one before", i)
 		}
@@ -187,12 +189,20 @@ func (r *reader) group() (g Group) {
 		if e.Incarnation == 0 {
 			r.fail("an erasure without an incarnation")
 		}
+		r.incarnation(e.Incarnation)
 		last = e.Seq
 	}
 	if last != g.Through || g.Through <= g.After {
 		r.fail("a group from %d to %d that ends at %d", g.After, g.Through, last)
 	}
 	return g
+}
+
+// incarnation refuses one that no namespace can have.
+func (r *reader) incarnation(n uint32) {
+	if n > engine.IncarnationMax {
+		r.fail("incarnation %d, at most %d can be", n, uint32(engine.IncarnationMax))
+	}
 }
 
 func (r *reader) namespace() (id [32]byte) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/engine"
 )
 
 // randomMerge is a sound message.
@@ -17,7 +18,7 @@ func randomMerge(rng *rand.Rand) *Merge {
 		m.Clock = append(m.Clock, Mark{Origin: member.ID{byte(i + 1)}, Seq: rng.Uint64()})
 	}
 	for i := range rng.IntN(4) {
-		m.Floors = append(m.Floors, Floor{Namespace: [32]byte{byte(i + 1)}, Incarnation: rng.Uint32()})
+		m.Floors = append(m.Floors, Floor{Namespace: [32]byte{byte(i + 1)}, Incarnation: rng.Uint32N(engine.IncarnationMax)})
 	}
 	for i := range rng.IntN(4) {
 		at := uint64(rng.IntN(1000))
@@ -73,6 +74,7 @@ func TestMergeOrder(t *testing.T) {
 		"it ends elsewhere":        {{After: 1, Through: 9, Erasures: []Erasure{e(2)}}},
 		"it is empty":              {{After: 1, Through: 1}},
 		"no incarnation":           {{After: 1, Through: 2, Erasures: []Erasure{{Seq: 2}}}},
+		"incarnation too high":     {{After: 1, Through: 2, Erasures: []Erasure{{Seq: 2, Incarnation: engine.IncarnationMax + 1}}}},
 		"an origin comes twice": {{Origin: member.ID{1}, After: 1, Through: 2, Erasures: []Erasure{e(2)}},
 			{Origin: member.ID{1}, After: 2, Through: 3, Erasures: []Erasure{e(3)}}},
 	} {
@@ -82,6 +84,9 @@ func TestMergeOrder(t *testing.T) {
 	}
 	if _, err := ParseMerge(AppendMerge(nil, &Merge{Floors: []Floor{{Namespace: [32]byte{2}}, {Namespace: [32]byte{1}}}})); !errors.Is(err, ErrMalformed) {
 		t.Errorf("floors fall: error %v", err)
+	}
+	if _, err := ParseMerge(AppendMerge(nil, &Merge{Floors: []Floor{{Incarnation: engine.IncarnationMax + 1}}})); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a floor too high: error %v", err)
 	}
 }
 
