@@ -212,10 +212,12 @@ func shownSpaces(all []node.SpaceStat) []node.SpaceStat {
 		other.Hits += s.Hits
 		other.PrefixHits += s.PrefixHits
 		other.MemoryHits += s.MemoryHits
+		other.RemoteHits += s.RemoteHits
 		other.Misses += s.Misses
 		other.Late += s.Late
 		other.Busy += s.Busy
 		other.Stored += s.Stored
+		other.RemoteStored += s.RemoteStored
 		other.Present += s.Present
 		other.Dropped += s.Dropped
 		other.Declined += s.Declined

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,6 +129,25 @@ func TestManyNamespaces(t *testing.T) {
 	other := prefix + `get_blocks_total{namespace="other",namespace_id="",result="miss"}`
 	if len(misses) != spacesShown+1 || misses[other] != "10" {
 		t.Errorf("%d series, other %q", len(misses), misses[other])
+	}
+}
+
+// TestOtherSums: whatever is counted of a namespace is in the sum of those without series.
+func TestOtherSums(t *testing.T) {
+	all := make([]node.SpaceStat, 2)
+	for i := range all {
+		all[i].Number = spacesShown + 1
+		for f, v := range reflect.ValueOf(&all[i]).Elem().Fields() {
+			if f.Type.Kind() == reflect.Uint64 {
+				v.SetUint(3)
+			}
+		}
+	}
+	other := shownSpaces(all)
+	for f, v := range reflect.ValueOf(other[0]).Fields() {
+		if f.Type.Kind() == reflect.Uint64 && v.Uint() != 6 {
+			t.Errorf("%s is left out of %q", f.Name, other[0].Name)
+		}
 	}
 }
 
