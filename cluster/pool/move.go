@@ -39,8 +39,8 @@ func (o *MoveOptions) validate() error {
 		return fmt.Errorf("%w: copies are made at %d bytes a second, want %d to %d", ErrOptions, o.BytesPerSecond, 1<<16, int64(1)<<40)
 	case o.RepairEvery < time.Second || o.RepairAfter < time.Millisecond:
 		return fmt.Errorf("%w: lost copies are looked for every %v, %v after a member is gone; want 1s and 1ms at least", ErrOptions, o.RepairEvery, o.RepairAfter)
-	case o.HotReads < 0 || o.HotReads > hotReadsMax:
-		return fmt.Errorf("%w: copies after %d reads, want 0 to %d", ErrOptions, o.HotReads, hotReadsMax)
+	case o.HotReads < 0 || o.HotReads > HotReadsMax:
+		return fmt.Errorf("%w: copies after %d reads, want 0 to %d", ErrOptions, o.HotReads, HotReadsMax)
 	}
 	return nil
 }

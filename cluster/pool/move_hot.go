@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// hotReadsMax bounds MoveOptions.HotReads: what the counts can hold.
-	hotReadsMax = 15
+	// HotReadsMax bounds MoveOptions.HotReads: what the counts can hold.
+	HotReadsMax = 15
 	// hotCounts is how many counters there are. After hotAge reads for each all are halved:
 	// only what is read often lately is hot.
 	hotCounts = 1 << 16
@@ -89,7 +89,7 @@ func (h *hotReads) countLocked(id *ID) bool {
 	a, b := &h.counts[binary.LittleEndian.Uint32(id[:])%hotCounts], &h.counts[binary.LittleEndian.Uint32(id[8:])%hotCounts]
 	n := min(*a, *b)
 	for _, c := range []*uint8{a, b} {
-		if *c == n && *c < hotReadsMax {
+		if *c == n && *c < HotReadsMax {
 			*c++
 		}
 	}

@@ -89,8 +89,8 @@ func setDefault[T comparable](field *T, value T) {
 
 // Validate says what is wrong with the options.
 func (o *Options) Validate() error {
-	if o.PoolID == "" || len(o.PoolID) > PoolIDMaxBytes {
-		return fmt.Errorf("%w: the pool's ID has %d bytes, want 1 to %d", ErrOptions, len(o.PoolID), PoolIDMaxBytes)
+	if o.PoolID == "" || len(o.PoolID) > member.PoolIDBytesMax {
+		return fmt.Errorf("%w: the pool's ID has %d bytes, want 1 to %d", ErrOptions, len(o.PoolID), member.PoolIDBytesMax)
 	}
 	for _, c := range []struct {
 		name        string
@@ -115,11 +115,8 @@ func (o *Options) Validate() error {
 	return errors.Join(o.Erase.validate(), o.Move.validate())
 }
 
-// Bounds of options.
-const (
-	PoolIDMaxBytes = 64
-	CopiesMax      = 3
-)
+// CopiesMax bounds Options.Copies.
+const CopiesMax = 3
 
 // Of says whose blocks a call is about.
 type Of struct {

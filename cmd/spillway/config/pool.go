@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport/tcp"
 )
 
 // Pool is this node's part in a pool of nodes.
@@ -55,15 +57,6 @@ const (
 	ProfileSlow    = "slow"
 )
 
-// poolNameMaxBytes and poolZoneMaxBytes keep what a node says of itself within what the
-// gossip carries.
-const (
-	poolNameMaxBytes = 64
-	poolZoneMaxBytes = 32
-	connectionsMost  = 4 // tcp.LinkConnectionsMax
-	hotReadsMost     = 15
-)
-
 func defaultPool() Pool {
 	return Pool{Bind: ":" + DataPort, Seeds: []string{}, Profile: ProfileDefault, Copies: 1, Placement: PlacementRun, MatchTime: Duration{50 * time.Millisecond},
 		GetTime: Duration{time.Second}, PutTime: Duration{5 * time.Second}, DrainRate: 256 << 20, Connections: 2}
@@ -96,7 +89,7 @@ func (p *Pool) checkWords() *keyError {
 	for _, w := range []struct {
 		key, value string
 		most       int
-	}{{"id", p.ID, pool.PoolIDMaxBytes}, {"name", p.Name, poolNameMaxBytes}, {"zone", p.Zone, poolZoneMaxBytes}} {
+	}{{"id", p.ID, member.PoolIDBytesMax}, {"name", p.Name, member.NameBytesMax}, {"zone", p.Zone, member.ZoneBytesMax}} {
 		if w.value != "" && (len(w.value) > w.most || !word.MatchString(w.value)) {
 			return wrong(w.key, "is %q; want at most %d letters, digits, dots, dashes and underscores, the first and the last a letter or a digit", w.value, w.most)
 		}
@@ -138,16 +131,16 @@ func (p *Pool) checkNumbers() *keyError {
 	if p.Copies < 1 || p.Copies > pool.CopiesMax {
 		return wrong("copies", "is %d, want 1 to %d", p.Copies, pool.CopiesMax)
 	}
-	if p.Connections < 1 || p.Connections > connectionsMost {
-		return wrong("connections", "is %d, want 1 to %d", p.Connections, connectionsMost)
+	if p.Connections < 1 || p.Connections > tcp.LinkConnectionsMax {
+		return wrong("connections", "is %d, want 1 to %d", p.Connections, tcp.LinkConnectionsMax)
 	}
 	for key, d := range map[string]Duration{"match_time": p.MatchTime, "get_time": p.GetTime, "put_time": p.PutTime} {
 		if d.Duration < time.Millisecond || d.Duration > time.Minute {
 			return wrong(key, "is %v, want 1ms to 1m", d)
 		}
 	}
-	if p.HotReads < 0 || p.HotReads > hotReadsMost {
-		return wrong("hot_reads", "is %d, want 0 to %d", p.HotReads, hotReadsMost)
+	if p.HotReads < 0 || p.HotReads > pool.HotReadsMax {
+		return wrong("hot_reads", "is %d, want 0 to %d", p.HotReads, pool.HotReadsMax)
 	}
 	if p.DrainRate < 1<<20 || p.DrainRate > 1<<40 {
 		return wrong("drain_rate", "is %d bytes a second, want 1MiB to 1TiB", p.DrainRate)
@@ -232,7 +225,7 @@ func (p *Pool) NodeName() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the host's name is not known: give pool.name (--pool-name): %w", err)
 	}
-	if len(name) > poolNameMaxBytes || !word.MatchString(name) {
+	if len(name) > member.NameBytesMax || !word.MatchString(name) {
 		return "", fmt.Errorf("the host's name %q does not do as this node's name: give pool.name (--pool-name)", name)
 	}
 	return name, nil
@@ -257,6 +250,26 @@ func (p *Pool) GossipAddress() string {
 		return net.JoinHostPort(host, "0")
 	}
 	return net.JoinHostPort(host, strconv.Itoa(n+1))
+}
+
+// GossipSeeds are the seeds as the gossip takes them, and GossipAdvertised is gossip_advertise.
+func (p *Pool) GossipSeeds() []string {
+	seeds := make([]string, len(p.Seeds))
+	for i, seed := range p.Seeds {
+		seeds[i] = bracketed(seed)
+	}
+	return seeds
+}
+
+// GossipAdvertised: see GossipSeeds.
+func (p *Pool) GossipAdvertised() string { return bracketed(p.GossipAdvertise) }
+
+// bracketed puts a bare address of IPv6 into brackets.
+func bracketed(text string) string {
+	if net.ParseIP(text) != nil && strings.Contains(text, ":") {
+		return "[" + text + "]"
+	}
+	return text
 }
 
 // DataAddress is where others reach data connections that are taken at this address; a host

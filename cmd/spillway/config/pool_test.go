@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spillway-kv/spillway/cluster/member"
 )
 
 // TestPoolLines: what is wrong with a value of [pool] is said with its line.
@@ -61,6 +63,22 @@ func TestPoolLines(t *testing.T) {
 		if _, err := Parse("c.toml", []byte("[pool]\n"+text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+}
+
+// TestPoolGossipReads: what is taken for an address here the gossip takes for one, too.
+func TestPoolGossipReads(t *testing.T) {
+	p := Pool{GossipAdvertise: "fd00::7", Seeds: []string{"fd00::7", "::ffff:10.0.0.7", "[fd00::7]", "[fd00::7]:1", "10.0.0.7", "10.0.0.7:1", "node-a.example.org", "a:1"}}
+	if err := p.checkAddresses(); err != nil && err.key != "bind" {
+		t.Fatal(err)
+	}
+	for _, text := range append(p.GossipSeeds(), p.GossipAdvertised()) {
+		if a, err := member.ParseAddress(text, member.DefaultPort); err != nil || a.Any() || a.Port == 0 {
+			t.Errorf("%s is %v, %v", text, a, err)
+		}
+	}
+	if got := (&Pool{}).GossipAdvertised(); got != "" {
+		t.Errorf("nothing is %q", got)
 	}
 }
 

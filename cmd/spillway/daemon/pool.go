@@ -88,8 +88,8 @@ func (d *daemon) memberOptions(id member.Identity, data net.Addr) (o member.Opti
 	if err != nil {
 		return o, &config.Error{Text: err.Error()}
 	}
-	return member.Options{PoolID: c.ID, Identity: id, Name: name, Zone: c.Zone, Bind: c.GossipAddress(), Advertise: c.GossipAdvertise,
-		DataAddress: c.DataAddress(data.String()), Seeds: c.Seeds, Profile: member.Profile(c.Profile), KeyFile: c.Keyring,
+	return member.Options{PoolID: c.ID, Identity: id, Name: name, Zone: c.Zone, Bind: c.GossipAddress(), Advertise: c.GossipAdvertised(),
+		DataAddress: c.DataAddress(data.String()), Seeds: c.GossipSeeds(), Profile: member.Profile(c.Profile), KeyFile: c.Keyring,
 		ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh, Logger: d.log}, nil
 }
 
