@@ -20,6 +20,9 @@ var (
 	ErrDuplicate = errors.New("another live node has this name or ID")
 	// ErrForgotten: an operator had this life of the node forgotten.
 	ErrForgotten = errors.New("this node was forgotten; start it again to rejoin")
+	// ErrRepeated: the others have heard this life of the node take its leave before. Its
+	// directory is an old copy, so that starts are counted twice.
+	ErrRepeated = errors.New("this node has left the pool in a later state of its pool directory, which was put back to an old copy; start it again to rejoin, or remove the directory for a new node")
 	// ErrUnreachable: others were reached, but none of them reached this node.
 	ErrUnreachable = errors.New("no member reaches this node")
 )

@@ -301,3 +301,28 @@ func TestDuplicateOfALoneNode(t *testing.T) {
 		}
 	}
 }
+
+// TestRepeatedLife: a node whose directory was put back to an old copy has a life again
+// that is over. The others take nobody in whose life is over, so it must stop, whichever
+// member it hears that from; a life that has not been is welcome.
+func TestRepeatedLife(t *testing.T) {
+	t.Parallel()
+	all := pool(t, 3)
+	first := all[2]
+	if err := first.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Err(); err != nil {
+		t.Errorf("a node that leaves is turned away: %v", err)
+	}
+	agree(t, all[:2]...)
+	for _, seed := range all[:2] {
+		until(t, seed.o.Name+" has heard that n3 has left", func() bool { return healthOf(seed, "n3") == Left })
+		old := node(t, "n3", seeds(seed), func(o *Options) { o.Identity = first.o.Identity })
+		until(t, "the repeated life must stop", func() bool { return errors.Is(old.Err(), ErrRepeated) })
+		<-old.Refused()
+		old.Close()
+	}
+	agree(t, all[:2]...)
+	agree(t, all[0], all[1], node(t, "n3", again(first, seeds(all[0]))...))
+}

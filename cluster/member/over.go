@@ -60,9 +60,7 @@ func (g *Gossip) Forget(nameOrID string) (Member, error) {
 // hearOver takes in that a life is over, and passes it on if it is news.
 func (g *Gossip) hearOver(o over) {
 	if o.life == (life{g.o.Identity.ID, g.o.Identity.Start}) {
-		if o.reason == overForgot {
-			g.refuse(ErrForgotten)
-		}
+		g.hearOwnEnd(o.reason)
 		return
 	}
 	g.mu.Lock()
@@ -83,6 +81,20 @@ func (g *Gossip) hearOver(o over) {
 		g.o.Journal.Add(journal.Forgot, name, "was forgotten, at an operator's word")
 	default:
 		g.o.Journal.Add(journal.Left, name, "has left")
+	}
+}
+
+// hearOwnEnd hears from others that this very life is over. They are right, and ignore this
+// node from now on.
+func (g *Gossip) hearOwnEnd(reason overReason) {
+	g.mu.Lock()
+	leaving := g.leaving
+	g.mu.Unlock()
+	switch {
+	case reason == overForgot:
+		g.refuse(ErrForgotten)
+	case !leaving: // it has not said so: an earlier process with the same start has
+		g.refuse(ErrRepeated)
 	}
 }
 

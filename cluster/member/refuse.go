@@ -8,8 +8,8 @@ import (
 // of the pool then, and should stop: to come back it is started again.
 func (g *Gossip) Refused() <-chan struct{} { return g.refusedC }
 
-// Err is what Refused was closed for: an error that matches ErrDuplicate, ErrForgotten or
-// ErrUnreachable; nil before.
+// Err is what Refused was closed for: an error that matches ErrDuplicate, ErrForgotten,
+// ErrRepeated or ErrUnreachable; nil before.
 func (g *Gossip) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
