@@ -3,6 +3,7 @@ package pool_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,9 +146,9 @@ func TestDeadlineDuringDrop(t *testing.T) {
 		if missing, err := h.nodes[1].pool.Drop(ctx, h.nodes[1].shelf); missing != 1 || err != nil {
 			t.Fatalf("%d were not told, %v", missing, err)
 		}
-		raises := 0
+		var raises atomic.Int32
 		h.nodes[0].raising = func() {
-			raises++
+			raises.Add(1)
 			time.Sleep(2 * time.Second)
 		}
 		l := h.get(0, pool.GetOptions{Deadline: time.Now().Add(100 * time.Millisecond)}, 0)
@@ -157,8 +158,8 @@ func TestDeadlineDuringDrop(t *testing.T) {
 			t.Errorf("it took %v, and the drop was over", l.took)
 		}
 		time.Sleep(3 * time.Second)
-		if raises == 0 || h.nodes[0].Incarnation() != 2 {
-			t.Errorf("%d raises, incarnation %d", raises, h.nodes[0].Incarnation())
+		if raises.Load() == 0 || h.nodes[0].Incarnation() != 2 {
+			t.Errorf("%d raises, incarnation %d", raises.Load(), h.nodes[0].Incarnation())
 		}
 	})
 }
