@@ -71,7 +71,7 @@ func (n *poolNode) eventually(what string, is func() bool) {
 func (n *poolNode) sees(text string) {
 	n.t.Helper()
 	n.eventually("members show "+text, func() bool {
-		return strings.Contains(strings.Join(strings.Fields(n.run("pool", "members").stdout), " "), text)
+		return strings.Contains(strings.Join(strings.Fields(n.run("pool", "members").stdout), " "), " "+text) // an ID may end like a name
 	})
 }
 
@@ -135,7 +135,7 @@ func TestPoolCommands(t *testing.T) {
 	b.end()
 	a.sees("b " + idOf(t, a, "b") + " left")
 	a.run("pool", "forget", "b", "--json").want(t, exitPass, "forgot b", "").object(t, "pool_changed")
-	a.eventually("b is not listed", func() bool { return !strings.Contains(a.run("pool", "members").stdout, "b ") })
+	a.eventually("b is not listed", func() bool { return !strings.Contains(a.run("pool", "members").stdout, "\nb ") })
 	events := a.run("pool", "events", "--json").want(t, exitPass, `"kind":"left"`, "")
 	if n := strings.Count(events.stdout, "\n"); n < 2 || strings.Count(a.run("pool", "events").stdout, "\n") < n {
 		t.Errorf("%s", events.stdout)
