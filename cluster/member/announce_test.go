@@ -2,8 +2,11 @@ package member
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 )
 
 // TestRoomIsDebounced: small changes of room are not told, large ones not too often, and
@@ -65,6 +68,27 @@ func TestNews(t *testing.T) {
 			t.Errorf("%s: news %v, urgent %v", name, any, urgent)
 		}
 		g.stop()
+	}
+}
+
+// TestNameLength: nobody is taken for a member under a name that no node may have.
+func TestNameLength(t *testing.T) {
+	g := newGossip(options(t, "n1"), timing{}, &Keys{})
+	defer g.stop()
+	m := metadata{poolID: g.o.PoolID, member: Member{ID: ID{9}, Start: 1, Address: "10.0.0.9:1", ProtocolLow: g.o.ProtocolLow, ProtocolHigh: g.o.ProtocolHigh}}
+	for nBytes, good := range map[int]bool{0: false, 1: true, NameBytesMax: true, NameBytesMax + 1: false, 1 << 15: false} {
+		n := &memberlist.Node{Name: strings.Repeat("x", nBytes), Addr: []byte{10, 0, 0, 9}, Port: 7421, Meta: appendMetadata(nil, &m)}
+		if err := (delegate{g}).NotifyAlive(n); (err == nil) != good {
+			t.Errorf("a name of %d bytes: %v", nBytes, err)
+		}
+	}
+	if g.counters.Malformed != 3 {
+		t.Errorf("%d are counted", g.counters.Malformed)
+	}
+	for k := range g.refusals {
+		if len(k.from) > NameBytesMax {
+			t.Errorf("%d bytes are remembered", len(k.from))
+		}
 	}
 }
 

@@ -43,6 +43,11 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	if n.Name == d.g.o.Name {
 		return nil // this node; another one under its name comes to NotifyConflict
 	}
+	if len(n.Name) == 0 || len(n.Name) > NameBytesMax {
+		err := fmt.Errorf("%w: a name of %d bytes, want 1 to %d", errMetadata, len(n.Name), NameBytesMax)
+		d.g.turnedAwayAs(RefusedMalformed, addressOf(n).String(), err.Error())
+		return err
+	}
 	m, err := decodeMetadata(n.Meta)
 	if err != nil {
 		d.g.turnedAwayAs(RefusedMalformed, n.Name, err.Error())

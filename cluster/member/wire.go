@@ -49,7 +49,7 @@ type traffic struct {
 
 // Bounds.
 const (
-	streamsMax        = 64       // open at a time, both ways
+	streamsMax        = 64       // that others have open at a time
 	streamBytesMax    = 8 << 20  // taken in from one stream: everything about MembersMax members
 	packetBytesMax    = 64 << 10 // what UDP can carry
 	packetsQueuedMax  = 256      // between socket and library

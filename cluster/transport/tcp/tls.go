@@ -36,7 +36,7 @@ type credentials struct {
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	looked stamps // the files when they were last read, well or not
+	looked stamps // the files when they were last read well
 	good   *identity
 }
 
