@@ -171,7 +171,8 @@ func (n *Node) gone(c *conn) {
 
 // Close stops accepting, lets every connection finish what it has begun, as long as
 // ctx lasts, and ends them. When it returns, nothing uses the stores any more; the
-// error is that of ctx, if requests had to be cut short.
+// error matches that of ctx, if requests had to be cut short, and says what of the pool
+// could not be closed well.
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	if !n.closing {

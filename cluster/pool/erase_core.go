@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/engine/planted"
@@ -110,8 +111,8 @@ func (e *eraser) commit(b *batch) error {
 	e.queue = nil
 	e.mu.Unlock()
 	err := e.write(all)
-	if err != nil {
-		e.failed.CompareAndSwap(nil, &err)
+	if err != nil && e.failed.CompareAndSwap(nil, &err) {
+		e.p.o.Journal.Add(journal.Trouble, "", "deletes and drops fail, and nobody who knows of newer ones is answered, until this node is started again: %v", err)
 	}
 	for _, b := range all {
 		b.done, b.err = true, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/peer"
@@ -57,9 +58,10 @@ type site struct {
 
 type process struct {
 	*shelf
-	pool *pool.Pool
-	node *netsim.Node
-	dead atomic.Bool
+	pool    *pool.Pool
+	journal *journal.Journal
+	node    *netsim.Node
+	dead    atomic.Bool
 }
 
 type putRecord struct {
@@ -117,7 +119,7 @@ func (s *site) start() {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	p := &process{shelf: &shelf{store: store, ns: ns}}
+	p := &process{shelf: &shelf{store: store, ns: ns}, journal: journal.New(nil)}
 	p.shelf.id, _ = descriptor.ID()
 	p.arrived = func(*pool.Arrival) { g.pause(50 * time.Millisecond) }
 	if p.node, err = g.net.Node(s.address); err != nil {
@@ -126,7 +128,7 @@ func (s *site) start() {
 	m := member.Member{ID: nodeID(s.n), Name: s.address, Address: s.address, State: member.Joining, ProtocolLow: 1, ProtocolHigh: 1,
 		CapacityBytes: 1 << 30, FreeBytes: 1 << 29}
 	p.pool, err = pool.New(pool.Options{PoolID: "grounds", Node: m.ID, Name: m.Name, Dir: "pool", Transport: p.node, Members: g.world.Join(m),
-		Erase: pool.EraseOptions{FS: s.state, Tombstones: g.tombstones, Stores: s.stores}})
+		Journal: p.journal, Erase: pool.EraseOptions{FS: s.state, Tombstones: g.tombstones, Stores: s.stores}})
 	if err != nil {
 		g.t.Fatalf("site %d: %v", s.n, err)
 	}

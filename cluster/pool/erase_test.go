@@ -3,10 +3,13 @@ package pool_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/journal"
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
@@ -402,7 +405,8 @@ func TestForeignStore(t *testing.T) {
 	}
 }
 
-// TestEraseWhenStateFails: what cannot be remembered is not erased elsewhere, and told.
+// TestEraseWhenStateFails: what cannot be remembered is not erased elsewhere, and told: to
+// who erases, to the others, and once to the operator, with the cause.
 func TestEraseWhenStateFails(t *testing.T) {
 	onGrounds(t, 12, 2, 64, func(t *testing.T, g *grounds) {
 		p := g.sites[0].running()
@@ -419,6 +423,11 @@ func TestEraseWhenStateFails(t *testing.T) {
 		}
 		if missing, ok := g.erase(1, 2); !ok || missing != 1 {
 			t.Errorf("%d have not confirmed, %v", missing, ok)
+		}
+		events, _ := p.journal.After(0, 100)
+		events = slices.DeleteFunc(events, func(e journal.Event) bool { return e.Kind != journal.Trouble })
+		if len(events) != 1 || events[0].Times != 1 || !strings.Contains(events[0].Text, "no space") {
+			t.Errorf("the operator hears %+v", events)
 		}
 	})
 }

@@ -108,6 +108,20 @@ func TestPoolLife(t *testing.T) {
 	must(t, a.end())
 }
 
+// TestPoolStopWithoutState: a node whose pool directory cannot be written any more stops in
+// order, and says that this is the cause: no request was cut short.
+func TestPoolStopWithoutState(t *testing.T) {
+	a := newPoolRig(t, "a", "")
+	a.start()
+	a.gossip()
+	must(t, os.RemoveAll(a.store(0)+".pool"))
+	must(t, a.end())
+	a.says("pool state in ")
+	if log := a.log.String(); strings.Contains(log, "cut short") {
+		t.Error(log)
+	}
+}
+
 // TestPoolStopEarly: asked to stop at once, and with nobody else there, a node of a pool
 // ends well.
 func TestPoolStopEarly(t *testing.T) {

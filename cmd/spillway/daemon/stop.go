@@ -25,8 +25,11 @@ func (d *daemon) stop(path *node.Reservation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	err := within(2*limit+time.Second+leaveTime, "requests", func() error {
-		if d.node.Close(ctx) != nil {
+		switch err := d.node.Close(ctx); {
+		case errors.Is(err, context.DeadlineExceeded):
 			d.log.Warn("requests were cut short", "after", limit)
+		case err != nil:
+			d.log.Warn("the node was not closed as it should be", "cause", err)
 		}
 		if err := d.pool.leave(); err != nil {
 			d.log.Warn("the pool was not left as it should be", "cause", err)
