@@ -30,6 +30,9 @@ type monitor struct {
 	usualNS     float64 // slow average of the windows' medians
 	slowWindows int
 
+	looked time.Time // the watcher's latest look
+	awake  time.Time // since then it looks every second: what the process slept through is not the drive's time
+
 	sick        error // nil while the drive is well
 	commitSince time.Time
 	goodProbes  int
@@ -52,6 +55,8 @@ const (
 	probesNeeded    = 3
 	probePauseStart = time.Second
 	probePauseMax   = 30 * time.Second
+	// asleepAfter is between two looks of the watcher when the whole process was stopped.
+	asleepAfter = 2 * keeperInterval
 )
 
 // startLocked counts a transfer in.
@@ -158,11 +163,16 @@ func (s *Store) watch(stop <-chan struct{}) {
 // watchLocked is the watcher's look once a second.
 func (s *Store) watchLocked(now time.Time) {
 	m := &s.monitor
-	if stuck := m.stuckLocked(now); stuck >= s.opts.StuckAfter {
+	if now.Sub(m.looked) > asleepAfter {
+		m.awake = now
+	}
+	m.looked = now
+	awake := now.Sub(m.awake)
+	if stuck := min(m.stuckLocked(now), awake); stuck >= s.opts.StuckAfter {
 		s.sickenLocked(fmt.Errorf("%w: fail-slow: a transfer has been in flight for %v", ErrSick, stuck.Round(time.Millisecond)))
 	}
-	if !m.commitSince.IsZero() && now.Sub(m.commitSince) >= s.opts.StuckAfter {
-		s.sickenLocked(fmt.Errorf("%w: fail-slow: a sync has been in flight for %v", ErrSick, now.Sub(m.commitSince).Round(time.Millisecond)))
+	if stuck := min(now.Sub(m.commitSince), awake); !m.commitSince.IsZero() && stuck >= s.opts.StuckAfter {
+		s.sickenLocked(fmt.Errorf("%w: fail-slow: a sync has been in flight for %v", ErrSick, stuck.Round(time.Millisecond)))
 	}
 	if m.windowCount < windowCountMin {
 		return

@@ -87,7 +87,7 @@ func examplesText(t *testing.T) string {
 
 // TestExamples parses every example, which begins with a line on what it is for.
 func TestExamples(t *testing.T) {
-	for name, value := range map[string]string{"DIR": "/dir", "TRACE": "/trace.jsonl", "SOCKET": "/socket"} {
+	for name, value := range map[string]string{"DIR": "/dir", "TRACE": "/trace.jsonl", "SOCKET": "/socket", "OWNER": "/a", "ASKER": "/b"} {
 		t.Setenv(name, value)
 	}
 	for _, path := range examples(t) {
