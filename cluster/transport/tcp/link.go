@@ -143,6 +143,11 @@ func (l *Link) Call(ctx context.Context, kind transport.Kind, body []byte) ([]by
 	}
 	defer release()
 	l.ask(ctx, c, typeCall, kind, nil, body)
+	return l.await(ctx, c)
+}
+
+// await waits for the answer to a call that is nothing but that.
+func (l *Link) await(ctx context.Context, c *call) ([]byte, error) {
 	select {
 	case <-c.answered:
 	case <-ctx.Done():

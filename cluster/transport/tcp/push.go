@@ -44,17 +44,7 @@ func (l *Link) Push(ctx context.Context, kind transport.Kind, body []byte, block
 	p.using.Add(len(blocks))
 	defer p.close()
 	l.ask(ctx, c, typePush, kind, sizes, body)
-	select {
-	case <-c.answered:
-	case <-ctx.Done():
-		l.giveUp(c)
-		return nil, ctx.Err()
-	case <-l.gone:
-		l.forget(c)
-		return nil, l.lost()
-	}
-	l.forget(c)
-	return c.said()
+	return l.await(ctx, c)
 }
 
 func sizesOf(blocks [][][]byte) ([]uint32, error) {
