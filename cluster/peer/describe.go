@@ -21,20 +21,20 @@ func AppendDescribe(b []byte, d engine.Descriptor) ([]byte, error) {
 // ParseDescribe decodes a Describe. A descriptor with fields that this version does not
 // know names a namespace that it cannot open.
 func ParseDescribe(body []byte) (d engine.Descriptor, err error) {
-	r := reader{b: body}
+	r := read(body)
 	if len(body) > DescriptorBytesMax {
-		r.fail("a descriptor of %d bytes, at most %d are allowed", len(body), DescriptorBytesMax)
-		return d, r.err
+		r.Fail("a descriptor of %d bytes, at most %d are allowed", len(body), DescriptorBytesMax)
+		return d, r.Err()
 	}
 	in := json.NewDecoder(bytes.NewReader(body))
 	in.DisallowUnknownFields()
 	if err := in.Decode(&d); err != nil {
-		r.fail("descriptor: %w", err)
-		return engine.Descriptor{}, r.err
+		r.Fail("descriptor: %w", err)
+		return engine.Descriptor{}, r.Err()
 	}
 	if _, err := in.Token(); err != io.EOF {
-		r.fail("something follows the descriptor")
-		return engine.Descriptor{}, r.err
+		r.Fail("something follows the descriptor")
+		return engine.Descriptor{}, r.Err()
 	}
 	return d, nil
 }

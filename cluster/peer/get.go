@@ -21,11 +21,11 @@ func AppendGet(b []byte, flags uint32, ids []ID) []byte {
 
 // ParseGet decodes a Get. Nothing of it refers to body.
 func ParseGet(body []byte) (m Get, err error) {
-	r := reader{b: body}
+	r := read(body)
 	m.Scope = r.scope()
-	if m.Flags = r.u32("flags"); m.Flags&^getFlagsAll != 0 {
-		r.fail("unknown flags %#x", m.Flags)
+	if m.Flags = r.U32("flags"); m.Flags&^getFlagsAll != 0 {
+		r.Fail("unknown flags %#x", m.Flags)
 	}
 	m.IDs = r.ids()
-	return m, r.done()
+	return m, r.Done()
 }

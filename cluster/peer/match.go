@@ -14,11 +14,11 @@ func AppendMatch(b []byte, leaseMS uint32, ids []ID) []byte {
 
 // ParseMatch decodes a Match. Nothing of it refers to body.
 func ParseMatch(body []byte) (m Match, err error) {
-	r := reader{b: body}
+	r := read(body)
 	m.Scope = r.scope()
-	m.LeaseMS = r.u32("lease")
+	m.LeaseMS = r.U32("lease")
 	m.IDs = r.ids()
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Matched answers a Match: bit i%8 of Bitmap[i/8] stands for ID i of so many.
@@ -40,18 +40,18 @@ func (m *Matched) Has(i int) bool { return m.Bitmap[i/8]>>(i%8)&1 != 0 }
 
 // ParseMatched decodes the answer to a Match of so many IDs; the bitmap refers to body.
 func ParseMatched(body []byte, ids int) (m Matched, err error) {
-	r := reader{b: body}
-	m.IDs = int(r.u32("IDs"))
-	m.Leased = r.u32("leased")
-	m.Lease = r.u64("lease")
-	if r.err == nil && m.IDs != ids {
-		r.fail("an answer for %d IDs, %d were asked for", m.IDs, ids)
+	r := read(body)
+	m.IDs = int(r.U32("IDs"))
+	m.Leased = r.U32("leased")
+	m.Lease = r.U64("lease")
+	if r.Err() == nil && m.IDs != ids {
+		r.Fail("an answer for %d IDs, %d were asked for", m.IDs, ids)
 	}
-	m.Bitmap = r.take((ids+7)/8, "bitmap")
-	if n := ids % 8; r.err == nil && n > 0 && m.Bitmap[len(m.Bitmap)-1]>>n != 0 {
-		r.fail("bits behind the last ID")
+	m.Bitmap = r.Take((ids+7)/8, "bitmap")
+	if n := ids % 8; r.Err() == nil && n > 0 && m.Bitmap[len(m.Bitmap)-1]>>n != 0 {
+		r.Fail("bits behind the last ID")
 	}
-	if err = r.done(); err != nil {
+	if err = r.Done(); err != nil {
 		return Matched{}, err
 	}
 	return m, nil

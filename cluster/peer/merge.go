@@ -113,31 +113,31 @@ func (g *Group) append(b []byte) []byte {
 
 // ParseMerge decodes what AppendMerge wrote. What it returns does not refer to body.
 func ParseMerge(body []byte) (m Merge, err error) {
-	r := reader{b: body}
-	flags := r.u32("flags")
+	r := read(body)
+	flags := r.U32("flags")
 	if flags&^flagWants != 0 {
-		r.fail("unknown flags %#x", flags)
+		r.Fail("unknown flags %#x", flags)
 	}
 	m.Wants = flags&flagWants != 0
 	m.Clock = r.clock()
-	m.Digest = r.u64("digest")
+	m.Digest = r.U64("digest")
 	m.Floors = r.floors()
 	n := r.count(OriginsMax, groupBytes, "groups")
 	erasures := 0
 	for range n {
 		g := r.group()
 		if len(m.Groups) > 0 && bytes.Compare(m.Groups[len(m.Groups)-1].Origin[:], g.Origin[:]) >= 0 {
-			r.fail("origins out of order")
+			r.Fail("origins out of order")
 		}
 		if erasures += len(g.Erasures); erasures > ErasuresMax {
-			r.fail("more than %d erasures", ErasuresMax)
+			r.Fail("more than %d erasures", ErasuresMax)
 		}
-		if r.err != nil {
+		if r.Err() != nil {
 			break
 		}
 		m.Groups = append(m.Groups, g)
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return Merge{}, err
 	}
 	return m, nil
@@ -151,10 +151,10 @@ func (r *reader) floors() []Floor {
 	floors := make([]Floor, n)
 	for i := range floors {
 		f := &floors[i]
-		f.Namespace, f.Incarnation = r.namespace(), r.u32("incarnation")
+		f.Namespace, f.Incarnation = r.namespace(), r.U32("incarnation")
 		r.incarnation(f.Incarnation)
 		if i > 0 && bytes.Compare(floors[i-1].Namespace[:], f.Namespace[:]) >= 0 {
-			r.fail("floor %d is not above the one before", i)
+			r.Fail("floor %d is not above the one before", i)
 		}
 	}
 	return floors
@@ -162,17 +162,17 @@ func (r *reader) floors() []Floor {
 
 // group takes a group whose numbers rise from After to Through.
 func (r *reader) group() (g Group) {
-	copy(g.Origin[:], r.take(16, "origin"))
-	g.After, g.Through = r.u64("first number"), r.u64("last number")
+	copy(g.Origin[:], r.Take(16, "origin"))
+	g.After, g.Through = r.U64("first number"), r.U64("last number")
 	last := g.After
 	n := r.count(LostMax, lostBytes, "lost namespaces")
 	if n > 0 {
 		g.Lost = make([]Lost, n)
 	}
 	for i := range g.Lost {
-		g.Lost[i] = Lost{Namespace: r.namespace(), Seq: r.u64("sequence number")}
+		g.Lost[i] = Lost{Namespace: r.namespace(), Seq: r.U64("sequence number")}
 		if g.Lost[i].Seq <= g.After {
-			r.fail("a lost erasure that is not above %d", g.After)
+			r.Fail("a lost erasure that is not above %d", g.After)
 		}
 		last = max(last, g.Lost[i].Seq)
 	}
@@ -181,19 +181,19 @@ func (r *reader) group() (g Group) {
 	}
 	for i := range g.Erasures {
 		e := &g.Erasures[i]
-		e.Seq, e.Namespace, e.Incarnation = r.u64("sequence number"), r.namespace(), r.u32("incarnation")
-		copy(e.ID[:], r.take(16, "ID"))
+		e.Seq, e.Namespace, e.Incarnation = r.U64("sequence number"), r.namespace(), r.U32("incarnation")
+		copy(e.ID[:], r.Take(16, "ID"))
 		if e.Seq <= last {
-			r.fail("erasure %d is not above %d", e.Seq, last)
+			r.Fail("erasure %d is not above %d", e.Seq, last)
 		}
 		if e.Incarnation == 0 {
-			r.fail("an erasure without an incarnation")
+			r.Fail("an erasure without an incarnation")
 		}
 		r.incarnation(e.Incarnation)
 		last = e.Seq
 	}
 	if last != g.Through || g.Through <= g.After {
-		r.fail("a group from %d to %d that ends at %d", g.After, g.Through, last)
+		r.Fail("a group from %d to %d that ends at %d", g.After, g.Through, last)
 	}
 	return g
 }
@@ -201,11 +201,11 @@ func (r *reader) group() (g Group) {
 // incarnation refuses one that no namespace can have.
 func (r *reader) incarnation(n uint32) {
 	if n > engine.IncarnationMax {
-		r.fail("incarnation %d, at most %d can be", n, uint32(engine.IncarnationMax))
+		r.Fail("incarnation %d, at most %d can be", n, uint32(engine.IncarnationMax))
 	}
 }
 
 func (r *reader) namespace() (id [32]byte) {
-	copy(id[:], r.take(len(id), "namespace"))
+	copy(id[:], r.Take(len(id), "namespace"))
 	return id
 }

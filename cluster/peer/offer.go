@@ -21,13 +21,13 @@ func AppendOffer(b []byte, flags uint32, ids []ID) []byte {
 
 // ParseOffer decodes an Offer. Nothing of it refers to body.
 func ParseOffer(body []byte) (m Offer, err error) {
-	r := reader{b: body}
+	r := read(body)
 	m.Scope = r.scope()
-	if m.Flags = r.u32("flags"); m.Flags&^offerFlagsAll != 0 {
-		r.fail("unknown flags %#x", m.Flags)
+	if m.Flags = r.U32("flags"); m.Flags&^offerFlagsAll != 0 {
+		r.Fail("unknown flags %#x", m.Flags)
 	}
 	m.IDs = r.ids()
-	return m, r.done()
+	return m, r.Done()
 }
 
 // AppendWanted encodes the answer to an Offer: for each ID, whether the block is wanted.
@@ -45,15 +45,15 @@ func AppendWanted(b []byte, wanted []bool) []byte {
 
 // ParseWanted decodes the answer to an Offer of so many IDs.
 func ParseWanted(body []byte, ids int) (wanted []bool, err error) {
-	r := reader{b: body}
-	if n := r.u32("IDs"); r.err == nil && int64(n) != int64(ids) {
-		r.fail("an answer for %d IDs, %d were offered", n, ids)
+	r := read(body)
+	if n := r.U32("IDs"); r.Err() == nil && int64(n) != int64(ids) {
+		r.Fail("an answer for %d IDs, %d were offered", n, ids)
 	}
-	bitmap := r.take((ids+7)/8, "bitmap")
-	if n := ids % 8; r.err == nil && n > 0 && bitmap[len(bitmap)-1]>>n != 0 {
-		r.fail("bits behind the last ID")
+	bitmap := r.Take((ids+7)/8, "bitmap")
+	if n := ids % 8; r.Err() == nil && n > 0 && bitmap[len(bitmap)-1]>>n != 0 {
+		r.Fail("bits behind the last ID")
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	wanted = make([]bool, ids)

@@ -63,23 +63,23 @@ func (m *Put) Append(b []byte) []byte {
 
 // ParsePut decodes a Put; its keys refer to body.
 func ParsePut(body []byte) (m Put, err error) {
-	r := reader{b: body}
+	r := read(body)
 	m.Scope = r.scope()
-	if m.Flags = r.u32("flags"); m.Flags&^putFlagsAll != 0 {
-		r.fail("unknown flags %#x", m.Flags)
+	if m.Flags = r.U32("flags"); m.Flags&^putFlagsAll != 0 {
+		r.Fail("unknown flags %#x", m.Flags)
 	}
-	m.TimeMS, m.EndDepth = r.u32("time"), r.u32("depth of the chain's end")
+	m.TimeMS, m.EndDepth = r.U32("time"), r.U32("depth of the chain's end")
 	m.After, m.Before = r.key("key before"), r.key("key behind")
 	m.Items = make([]PutItem, r.count(PutBlocksMax, putItemBytesMin, "blocks"))
 	for i := range m.Items {
 		item := &m.Items[i]
-		item.Checksum = r.u64("checksum")
-		item.Depth, item.Span, item.Importance = r.u32("depth"), r.u32("span"), r.u8("importance")
-		if item.Key = r.key("key"); r.err == nil && len(item.Key.Bytes) == 0 {
-			r.fail("block %d has no key", i)
+		item.Checksum = r.U64("checksum")
+		item.Depth, item.Span, item.Importance = r.U32("depth"), r.U32("span"), r.U8("importance")
+		if item.Key = r.key("key"); r.Err() == nil && len(item.Key.Bytes) == 0 {
+			r.Fail("block %d has no key", i)
 		}
 	}
-	return m, r.done()
+	return m, r.Done()
 }
 
 func appendKey(b []byte, k engine.Key) []byte {
@@ -88,12 +88,12 @@ func appendKey(b []byte, k engine.Key) []byte {
 }
 
 func (r *reader) key(what string) (k engine.Key) {
-	k.Group = r.u32("group")
-	n := int(r.u16("length of a " + what))
+	k.Group = r.U32("group")
+	n := int(r.U16("length of a " + what))
 	if n > engine.KeyMaxBytes {
-		r.fail("a %s of %d bytes, at most %d are allowed", what, n, engine.KeyMaxBytes)
+		r.Fail("a %s of %d bytes, at most %d are allowed", what, n, engine.KeyMaxBytes)
 	}
-	k.Bytes = r.take(n, what)
+	k.Bytes = r.Take(n, what)
 	return k
 }
 
@@ -127,15 +127,15 @@ func AppendTaken(b []byte, all []Taken) []byte {
 
 // ParseTaken decodes the answer to a Put of so many blocks.
 func ParseTaken(body []byte, blocks int) ([]Taken, error) {
-	r := reader{b: body}
+	r := read(body)
 	all := make([]Taken, blocks)
 	for i := range all {
-		all[i] = Taken{PutStatus(r.u8("status")), admit.Reason(r.u8("reason"))}
-		if s := all[i].Status; r.err == nil && (s == 0 || s >= putStatusEnd) {
-			r.fail("status %d", s)
+		all[i] = Taken{PutStatus(r.U8("status")), admit.Reason(r.U8("reason"))}
+		if s := all[i].Status; r.Err() == nil && (s == 0 || s >= putStatusEnd) {
+			r.Fail("status %d", s)
 		}
 	}
-	if err := r.done(); err != nil {
+	if err := r.Done(); err != nil {
 		return nil, err
 	}
 	return all, nil

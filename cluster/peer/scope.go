@@ -51,8 +51,8 @@ func AppendClock(b []byte, c Clock) []byte {
 }
 
 func (r *reader) scope() (s Scope) {
-	copy(s.Namespace[:], r.take(32, "namespace"))
-	s.Incarnation = r.u32("incarnation")
+	copy(s.Namespace[:], r.Take(32, "namespace"))
+	s.Incarnation = r.U32("incarnation")
 	s.Clock = r.clock()
 	return s
 }
@@ -64,10 +64,10 @@ func (r *reader) clock() Clock {
 	}
 	c := make(Clock, n)
 	for i := range c {
-		copy(c[i].Origin[:], r.take(16, "origin"))
-		c[i].Seq = r.u64("sequence number")
+		copy(c[i].Origin[:], r.Take(16, "origin"))
+		c[i].Seq = r.U64("sequence number")
 		if i > 0 && bytes.Compare(c[i-1].Origin[:], c[i].Origin[:]) >= 0 {
-			r.fail("origins of a clock out of order")
+			r.Fail("origins of a clock out of order")
 			return nil
 		}
 	}

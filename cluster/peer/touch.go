@@ -11,10 +11,10 @@ func AppendTouch(b []byte, ids []ID) []byte { return appendIDs(b, ids) }
 
 // ParseTouch decodes a Touch. Nothing of it refers to body.
 func ParseTouch(body []byte) (m Touch, err error) {
-	r := reader{b: body}
+	r := read(body)
 	m.Scope = r.scope()
 	m.IDs = r.ids()
-	return m, r.done()
+	return m, r.Done()
 }
 
 // AppendRelease encodes a Release: the number of a lease that ends. It has no scope,
@@ -23,9 +23,9 @@ func AppendRelease(b []byte, lease uint64) []byte { return le.AppendUint64(b, le
 
 // ParseRelease decodes a Release.
 func ParseRelease(body []byte) (lease uint64, err error) {
-	r := reader{b: body}
-	lease = r.u64("lease")
-	return lease, r.done()
+	r := read(body)
+	lease = r.U64("lease")
+	return lease, r.Done()
 }
 
 // ProbeBytesMax bounds the body of a Probe, which is any bytes; its answer is the same.
@@ -33,9 +33,9 @@ const ProbeBytesMax = 1 << 10
 
 // ParseProbe checks a Probe.
 func ParseProbe(body []byte) error {
-	r := reader{b: body}
+	r := read(body)
 	if len(body) > ProbeBytesMax {
-		r.fail("a probe of %d bytes", len(body))
+		r.Fail("a probe of %d bytes", len(body))
 	}
-	return r.err
+	return r.Err()
 }

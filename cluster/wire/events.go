@@ -13,11 +13,11 @@ func (m *Subscribe) Append(b []byte) []byte {
 
 // ParseSubscribe decodes a Subscribe.
 func ParseSubscribe(body []byte) (m Subscribe, err error) {
-	r := reader{b: body}
-	m.Namespace = r.u32("namespace")
+	r := read(body)
+	m.Namespace = r.U32("namespace")
 	r.zeros(4, "reserved")
-	m.From = r.u64("from")
-	return m, r.done()
+	m.From = r.U64("from")
+	return m, r.Done()
 }
 
 // Subscribed answers Subscribe.
@@ -33,9 +33,9 @@ func (m *Subscribed) Append(b []byte) []byte {
 
 // ParseSubscribed decodes a Subscribed.
 func ParseSubscribed(body []byte) (m Subscribed, err error) {
-	r := reader{b: body}
-	m.Oldest, m.Next = r.u64("oldest"), r.u64("next")
-	return m, r.done()
+	r := read(body)
+	m.Oldest, m.Next = r.U64("oldest"), r.U64("next")
+	return m, r.Done()
 }
 
 // Event is something that happened to blocks.
@@ -54,10 +54,10 @@ func (m *Event) Append(b []byte) []byte {
 
 // ParseEvent decodes an Event; the keys refer to body.
 func ParseEvent(body []byte) (m Event, err error) {
-	r := reader{b: body}
-	m.Sequence, m.Kind = r.u64("sequence"), r.u8("kind")
+	r := read(body)
+	m.Sequence, m.Kind = r.U64("sequence"), r.U8("kind")
 	r.zeros(3, "reserved")
-	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
+	m.Namespace, m.Group = r.U32("namespace"), r.U32("group")
 	m.Keys = r.keys()
-	return m, r.done()
+	return m, r.Done()
 }

@@ -3,6 +3,8 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/spillway-kv/spillway/cluster/wire/fields"
 )
 
 const (
@@ -62,78 +64,21 @@ func AppendFrame(b []byte, t Type, request uint64, m Message) []byte {
 	return End(b, start)
 }
 
-// reader takes fields off a body. After the first field that is not there it
-// yields zeros, and done reports an error.
-type reader struct {
-	b   []byte
-	err error
-}
+// reader takes fields off a body.
+type reader struct{ fields.Reader }
 
-func (r *reader) take(n int, what string) []byte {
-	if r.err != nil {
-		return nil
-	}
-	if n < 0 || n > len(r.b) {
-		r.err = fmt.Errorf("%w: %s of %d bytes, %d are left", ErrMalformed, what, n, len(r.b))
-		return nil
-	}
-	taken := r.b[:n:n]
-	r.b = r.b[n:]
-	return taken
-}
+func read(body []byte) reader { return reader{fields.New(body, ErrMalformed)} }
 
-func (r *reader) u8(what string) uint8 {
-	if b := r.take(1, what); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *reader) u16(what string) uint16 {
-	if b := r.take(2, what); b != nil {
-		return binary.LittleEndian.Uint16(b)
-	}
-	return 0
-}
-
-func (r *reader) u32(what string) uint32 {
-	if b := r.take(4, what); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (r *reader) u64(what string) uint64 {
-	if b := r.take(8, what); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) text(what string) string { return string(r.take(int(r.u16(what)), what)) }
+func (r *reader) text(what string) string { return string(r.Take(int(r.U16(what)), what)) }
 
 // zeros takes n bytes that must be 0.
 func (r *reader) zeros(n int, what string) {
-	for _, b := range r.take(n, what) {
+	for _, b := range r.Take(n, what) {
 		if b != 0 {
-			r.fail("%s is not 0", what)
+			r.Fail("%s is not 0", what)
 			return
 		}
 	}
-}
-
-func (r *reader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, args...)...)
-	}
-}
-
-// done checks that nothing is left.
-func (r *reader) done() error {
-	if r.err == nil && len(r.b) > 0 {
-		r.fail("%d bytes behind the last field", len(r.b))
-	}
-	return r.err
 }
 
 // appendText appends a string, cut at what its length can say.

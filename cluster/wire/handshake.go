@@ -26,16 +26,16 @@ func (m *Hello) Append(b []byte) []byte {
 // ParseHello decodes a Hello. Features that this version does not know are
 // ignored: they are offers.
 func ParseHello(body []byte) (m Hello, err error) {
-	r := reader{b: body}
-	if string(r.take(len(Magic), "magic")) != Magic {
-		r.fail("no magic: not a client of Spillway")
+	r := read(body)
+	if string(r.Take(len(Magic), "magic")) != Magic {
+		r.Fail("no magic: not a client of Spillway")
 	}
-	m.Lowest, m.Highest = r.u16("lowest version"), r.u16("highest version")
-	r.u32("features")
-	copy(m.Instance[:], r.take(16, "instance"))
-	m.Connection = r.u64("connection")
+	m.Lowest, m.Highest = r.U16("lowest version"), r.U16("highest version")
+	r.U32("features")
+	copy(m.Instance[:], r.Take(16, "instance"))
+	m.Connection = r.U64("connection")
 	m.Client, m.Token = r.text("client"), r.text("token")
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Limits are what a daemon allows one connection.
@@ -77,21 +77,21 @@ func (m *Welcome) Append(b []byte) []byte {
 
 // ParseWelcome decodes a Welcome.
 func ParseWelcome(body []byte) (m Welcome, err error) {
-	r := reader{b: body}
-	m.Version = r.u16("version")
+	r := read(body)
+	m.Version = r.U16("version")
 	r.zeros(2, "reserved")
-	r.u32("features")
-	copy(m.Instance[:], r.take(16, "instance"))
-	m.Connection = r.u64("connection")
+	r.U32("features")
+	copy(m.Instance[:], r.Take(16, "instance"))
+	m.Connection = r.U64("connection")
 	for _, n := range []*uint32{&m.Limits.FrameBytes, &m.Limits.Keys, &m.Limits.Pieces, &m.Limits.Requests, &m.Limits.Regions} {
-		*n = r.u32("limit")
+		*n = r.U32("limit")
 	}
 	r.zeros(4, "reserved")
-	m.Limits.RegionBytes = r.u64("region bytes")
-	m.Limits.AlignBytes = r.u32("align bytes")
-	m.Limits.PutQueueBytes = r.u64("put queue bytes")
+	m.Limits.RegionBytes = r.U64("region bytes")
+	m.Limits.AlignBytes = r.U32("align bytes")
+	m.Limits.PutQueueBytes = r.U64("put queue bytes")
 	m.Server = r.text("server")
-	return m, r.done()
+	return m, r.Done()
 }
 
 // ErrorAnswer answers a request that is wrong or cannot be served as a whole.
@@ -108,10 +108,10 @@ func (m *ErrorAnswer) Append(b []byte) []byte {
 
 // ParseError decodes an ErrorAnswer.
 func ParseError(body []byte) (m ErrorAnswer, err error) {
-	r := reader{b: body}
-	m.Code = Code(r.u16("code"))
+	r := read(body)
+	m.Code = Code(r.U16("code"))
 	m.Text, m.Remedy = r.text("text"), r.text("remedy")
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Error makes an ErrorAnswer an error.

@@ -63,25 +63,25 @@ func (k Keys) append(b []byte) []byte {
 }
 
 func (r *reader) keys() (k Keys) {
-	k.n, k.fixed = int(r.u32("number of keys")), int(r.u16("key bytes"))
+	k.n, k.fixed = int(r.U32("number of keys")), int(r.U16("key bytes"))
 	r.zeros(2, "reserved")
 	if k.fixed > KeyBytesMax {
-		r.fail("keys of %d bytes, at most %d are allowed", k.fixed, KeyBytesMax)
+		r.Fail("keys of %d bytes, at most %d are allowed", k.fixed, KeyBytesMax)
 	}
 	if k.fixed > 0 {
-		k.raw = r.take(k.n*k.fixed, "keys")
+		k.raw = r.Take(k.n*k.fixed, "keys")
 		return k
 	}
-	whole, length := r.b, 0
-	for i := 0; i < k.n && r.err == nil; i++ {
-		n := int(r.u16("length of a key"))
-		if r.err == nil && (n == 0 || n > KeyBytesMax) {
-			r.fail("key %d has %d bytes, want 1 to %d", i, n, KeyBytesMax)
+	whole, length := r.Rest(), 0
+	for i := 0; i < k.n && r.Err() == nil; i++ {
+		n := int(r.U16("length of a key"))
+		if r.Err() == nil && (n == 0 || n > KeyBytesMax) {
+			r.Fail("key %d has %d bytes, want 1 to %d", i, n, KeyBytesMax)
 		}
-		r.take(n, "a key")
+		r.Take(n, "a key")
 		length += 2 + n
 	}
-	if r.err == nil {
+	if r.Err() == nil {
 		k.raw = whole[:length:length]
 	}
 	return k
@@ -134,11 +134,11 @@ func (p Places) append(b []byte) []byte {
 
 // places takes the places of n keys.
 func (r *reader) places(n int) (p Places) {
-	p.n, p.each = n, int(r.u16("pieces of each key"))
+	p.n, p.each = n, int(r.U16("pieces of each key"))
 	r.zeros(2, "reserved")
 	if p.each == 0 && n > 0 {
-		r.fail("keys without a piece")
+		r.Fail("keys without a piece")
 	}
-	p.raw = r.take(n*p.each*pieceBytes, "pieces")
+	p.raw = r.Take(n*p.each*pieceBytes, "pieces")
 	return p
 }

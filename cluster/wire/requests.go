@@ -18,10 +18,10 @@ func (m *OpenNamespace) Append(b []byte) []byte {
 
 // ParseOpenNamespace decodes an OpenNamespace; the descriptor refers to body.
 func ParseOpenNamespace(body []byte) (m OpenNamespace, err error) {
-	r := reader{b: body}
-	m.Descriptor = r.take(int(r.u32("descriptor bytes")), "descriptor")
+	r := read(body)
+	m.Descriptor = r.Take(int(r.U32("descriptor bytes")), "descriptor")
 	m.Token = r.text("token")
-	return m, r.done()
+	return m, r.Done()
 }
 
 // NamespaceOpened answers OpenNamespace.
@@ -40,11 +40,11 @@ func (m *NamespaceOpened) Append(b []byte) []byte {
 
 // ParseNamespaceOpened decodes a NamespaceOpened.
 func ParseNamespaceOpened(body []byte) (m NamespaceOpened, err error) {
-	r := reader{b: body}
-	m.Namespace, m.BlockBytes = r.u32("namespace"), r.u32("block bytes")
-	copy(m.ID[:], r.take(32, "namespace ID"))
+	r := read(body)
+	m.Namespace, m.BlockBytes = r.U32("namespace"), r.U32("block bytes")
+	copy(m.ID[:], r.Take(32, "namespace ID"))
 	m.Name = r.text("name")
-	return m, r.done()
+	return m, r.Done()
 }
 
 // RegisterRegion hands a file to the daemon; its descriptor comes with the frame.
@@ -60,9 +60,9 @@ func (m *RegisterRegion) Append(b []byte) []byte {
 
 // ParseRegisterRegion decodes a RegisterRegion.
 func ParseRegisterRegion(body []byte) (m RegisterRegion, err error) {
-	r := reader{b: body}
-	m.Flags, m.LengthBytes = r.u32("flags"), r.u64("length")
-	return m, r.done()
+	r := read(body)
+	m.Flags, m.LengthBytes = r.U32("flags"), r.U64("length")
+	return m, r.Done()
 }
 
 // CreateRegion asks the daemon for memory; so is it answered, with a region in
@@ -79,11 +79,11 @@ func (m *CreateRegion) Append(b []byte) []byte {
 
 // ParseCreateRegion decodes a CreateRegion or its answer.
 func ParseCreateRegion(body []byte) (m CreateRegion, err error) {
-	r := reader{b: body}
-	m.Number = r.u32("number")
+	r := read(body)
+	m.Number = r.U32("number")
 	r.zeros(4, "reserved")
-	m.LengthBytes = r.u64("length")
-	return m, r.done()
+	m.LengthBytes = r.U64("length")
+	return m, r.Done()
 }
 
 // Number is a body of one 32-bit number: a region, a namespace, a count.
@@ -94,9 +94,9 @@ func (m Number) Append(b []byte) []byte { return le.AppendUint32(b, uint32(m)) }
 
 // ParseNumber decodes a Number.
 func ParseNumber(body []byte) (Number, error) {
-	r := reader{b: body}
-	n := r.u32("number")
-	return Number(n), r.done()
+	r := read(body)
+	n := r.U32("number")
+	return Number(n), r.Done()
 }
 
 // Wide is a body of one 64-bit number: a lease, a request.
@@ -107,9 +107,9 @@ func (m Wide) Append(b []byte) []byte { return le.AppendUint64(b, uint64(m)) }
 
 // ParseWide decodes a Wide.
 func ParseWide(body []byte) (Wide, error) {
-	r := reader{b: body}
-	n := r.u64("number")
-	return Wide(n), r.done()
+	r := read(body)
+	n := r.U64("number")
+	return Wide(n), r.Done()
 }
 
 // Raw is a body of any bytes.
@@ -131,10 +131,10 @@ func (m *KeyList) Append(b []byte) []byte {
 
 // ParseKeyList decodes a KeyList; the keys refer to body.
 func ParseKeyList(body []byte) (m KeyList, err error) {
-	r := reader{b: body}
-	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
+	r := read(body)
+	m.Namespace, m.Group = r.U32("namespace"), r.U32("group")
 	m.Keys = r.keys()
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Match asks which blocks are here.
@@ -156,12 +156,12 @@ func (m *Match) Append(b []byte) []byte {
 
 // ParseMatch decodes a Match; the keys refer to body.
 func ParseMatch(body []byte) (m Match, err error) {
-	r := reader{b: body}
-	m.Namespace, m.Group = r.u32("namespace"), r.u32("group")
-	m.ComputeUS = r.u32("compute time")
-	m.LeaseMS, m.Trailing = r.u32("lease"), r.u32("trailing")
+	r := read(body)
+	m.Namespace, m.Group = r.U32("namespace"), r.U32("group")
+	m.ComputeUS = r.U32("compute time")
+	m.LeaseMS, m.Trailing = r.U32("lease"), r.U32("trailing")
 	m.Keys = r.keys()
-	return m, r.done()
+	return m, r.Done()
 }
 
 // MatchAnswer answers Match. Bit i%8 of Bitmap[i/8] stands for key i.
@@ -181,11 +181,11 @@ func (m *MatchAnswer) Append(b []byte) []byte {
 
 // ParseMatchAnswer decodes a MatchAnswer; the bitmap refers to body.
 func ParseMatchAnswer(body []byte) (m MatchAnswer, err error) {
-	r := reader{b: body}
+	r := read(body)
 	for _, n := range []*uint32{&m.Keys, &m.Prefix, &m.Trailing, &m.Leased} {
-		*n = r.u32("count")
+		*n = r.U32("count")
 	}
-	m.Lease = r.u64("lease")
-	m.Bitmap = r.take((int(m.Keys)+7)/8, "bitmap")
-	return m, r.done()
+	m.Lease = r.U64("lease")
+	m.Bitmap = r.Take((int(m.Keys)+7)/8, "bitmap")
+	return m, r.Done()
 }

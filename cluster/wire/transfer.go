@@ -19,13 +19,13 @@ func (m *Get) Append(b []byte) []byte {
 
 // ParseGet decodes a Get; keys and places refer to body.
 func ParseGet(body []byte) (m Get, err error) {
-	r := reader{b: body}
+	r := read(body)
 	for _, n := range []*uint32{&m.Namespace, &m.Group, &m.Flags, &m.DeadlineUS} {
-		*n = r.u32("field")
+		*n = r.U32("field")
 	}
 	m.Keys = r.keys()
 	m.Places = r.places(m.Keys.Len())
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Put brings blocks.
@@ -51,20 +51,20 @@ func (m *Put) Append(b []byte) []byte {
 
 // ParsePut decodes a Put; its keys and places refer to body.
 func ParsePut(body []byte) (m Put, err error) {
-	r := reader{b: body}
+	r := read(body)
 	for _, n := range []*uint32{&m.Namespace, &m.Group, &m.Flags, &m.DeadlineUS, &m.Depth} {
-		*n = r.u32("field")
+		*n = r.U32("field")
 	}
-	m.Importance = r.u8("importance")
+	m.Importance = r.U8("importance")
 	r.zeros(1, "reserved")
-	if n := int(r.u16("length of the key before")); n > KeyBytesMax {
-		r.fail("a key before of %d bytes", n)
+	if n := int(r.U16("length of the key before")); n > KeyBytesMax {
+		r.Fail("a key before of %d bytes", n)
 	} else {
-		m.After = r.take(n, "key before")
+		m.After = r.Take(n, "key before")
 	}
 	m.Keys = r.keys()
 	m.Places = r.places(m.Keys.Len())
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Results answer Get and Put.
@@ -85,13 +85,13 @@ func (m *Results) Append(b []byte) []byte {
 
 // ParseResults decodes Results; statuses and reasons refer to body.
 func ParseResults(body []byte) (m Results, err error) {
-	r := reader{b: body}
-	m.Prefix, m.TimeUS = r.u32("prefix"), r.u32("time")
-	m.Statuses = r.take(int(r.u32("number of statuses")), "statuses")
-	if len(r.b) > 0 {
-		m.Reasons = r.take(len(m.Statuses), "reasons")
+	r := read(body)
+	m.Prefix, m.TimeUS = r.U32("prefix"), r.U32("time")
+	m.Statuses = r.Take(int(r.U32("number of statuses")), "statuses")
+	if len(r.Rest()) > 0 {
+		m.Reasons = r.Take(len(m.Statuses), "reasons")
 	}
-	return m, r.done()
+	return m, r.Done()
 }
 
 // Released names items that were LATE and whose memory is the client's again.
@@ -108,10 +108,10 @@ func (m Released) Append(b []byte) []byte {
 
 // ParseReleased decodes a Released.
 func ParseReleased(body []byte) (m Released, err error) {
-	r := reader{b: body}
-	raw := r.take(4*int(r.u32("number of items")), "items")
+	r := read(body)
+	raw := r.Take(4*int(r.U32("number of items")), "items")
 	for ; len(raw) > 0; raw = raw[4:] {
 		m = append(m, le.Uint32(raw))
 	}
-	return m, r.done()
+	return m, r.Done()
 }
