@@ -172,3 +172,47 @@ var (
 	// ErrVersion: the two speak no common version of the protocol.
 	ErrVersion = errors.New("no common version of the peers' protocol")
 )
+
+// Use says what becomes of memory.
+type Use uint8
+
+// Uses.
+const (
+	Source      Use = 1 << iota // blocks of Reply.Block are sent out of it
+	Destination                 // blocks of a Fetch come into it
+)
+
+// Registrar is a Transport that is quicker with memory that it knows.
+type Registrar interface {
+	// RegisterMemory makes mem known, which is outside the Go heap and stays mapped until
+	// release has returned; that is called when no call has any of it. An error says why
+	// the memory cannot be known; it may be used all the same. Larger pieces than
+	// RegisterBytesMax are not taken.
+	RegisterMemory(mem []byte, use Use) (release func(), err error)
+}
+
+// RegisterBytesMax is the largest piece of memory that a Registrar takes at once.
+const RegisterBytesMax = 1 << 30
+
+// Way is how the blocks of a Link travel now, and what has travelled.
+type Way struct {
+	Name       string `json:"name"`          // such as "tcp" or "rdma"
+	Why        string `json:"why,omitempty"` // why not another, in words, if that was wanted
+	Ports      int    `json:"ports"`         // RDMA ports of this side in use
+	Blocks     uint64 `json:"blocks"`        // that came by RDMA
+	Bytes      uint64 `json:"bytes"`         // of those
+	SentBlocks uint64 `json:"sent_blocks"`   // that went by RDMA, over links of the peer's
+	SentBytes  uint64 `json:"sent_bytes"`    //
+	Pieces     uint64 `json:"pieces"`        // writes posted for those
+	Fallbacks  uint64 `json:"fallbacks"`     // fetches that went by TCP, though RDMA was wanted
+	Fences     uint64 `json:"fences"`        // fetches that were given up and taken back by the peer's word
+	Destroyed  uint64 `json:"destroyed"`     // queue pairs that were destroyed because there was no word, or a fault
+	Connects   uint64 `json:"connects"`      // times that RDMA came up
+	Failures   uint64 `json:"failures"`      // times that it did not, or ended
+}
+
+// Ways is a Transport with more than one way of sending blocks.
+type Ways interface {
+	// Way is that to one peer.
+	Way(peer member.ID) Way
+}

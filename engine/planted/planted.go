@@ -1,6 +1,6 @@
 // Package planted names faults that a build with the tag plantedbugs can switch on one
-// at a time, to prove that random histories catch each of them: ten of a store, and some of
-// a pool of nodes. Without the tag Active is the constant false and the compiler
+// at a time, to prove that random histories catch each of them: ten of a store, some of a
+// pool of nodes, and one of its transports. Without the tag Active is the constant false and the compiler
 // removes every trace. Any package may import this leaf.
 package planted
 
@@ -31,6 +31,11 @@ const (
 	ForgetErasures                         // pool: deletions are remembered in memory alone
 	ReleaseEarly                           // pool: a late block is released while it may still arrive
 	WaitForPeers                           // node: a get asks other nodes before it looks at home
+	poolCount
+)
+
+const (
+	SkipFence Bug = poolCount + iota // rdma: a late block is released while the peer may still write there
 	bugCount
 )
 
@@ -40,6 +45,7 @@ var names = [bugCount]string{
 	"forget-incarnation", "trim-early", "coalesce-from-client",
 	"trust-peer-bytes", "ignore-clock", "take-stale", "skip-effect", "tell-nobody",
 	"forget-erasures", "release-early", "wait-for-peers",
+	"skip-fence",
 }
 
 func (b Bug) String() string { return names[b] }
@@ -48,7 +54,10 @@ func (b Bug) String() string { return names[b] }
 func All() []Bug { return between(None+1, storeCount) }
 
 // AllOfPools lists every planted fault of a pool of nodes.
-func AllOfPools() []Bug { return between(storeCount, bugCount) }
+func AllOfPools() []Bug { return between(storeCount, poolCount) }
+
+// AllOfTransports lists every planted fault of a way of blocks between nodes.
+func AllOfTransports() []Bug { return between(poolCount, bugCount) }
 
 func between(first, end Bug) (bugs []Bug) {
 	for b := first; b < end; b++ {
