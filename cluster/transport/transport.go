@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
 )
@@ -215,4 +216,8 @@ type Way struct {
 type Ways interface {
 	// Way is that to one peer.
 	Way(peer member.ID) Way
+	// PlainFor has all fetches of this side that begin within d from now go the plain way
+	// (TCP), whatever else there is; 0 ends that. They are no Fallbacks, since nothing else
+	// was wanted, and Way says so in Why. What the other way has made stays as it is.
+	PlainFor(d time.Duration)
 }
