@@ -219,6 +219,15 @@ put_time = "17ms"
 drain_rate = "18MiB"
 hot_reads = 9
 connections = 4
+transport = "rdma"
+rdma_ports = ["d", "e:2"]
+rdma_gid_index = 10
+rdma_traffic_class = 11
+rdma_service_level = 12
+rdma_timeout = 13
+rdma_retries = 6
+rdma_landing = "20MiB"
+rdma_plain = true
 [admin]
 address = "[::1]:0"
 token = "a"
@@ -255,7 +264,8 @@ format = "json"
 	if p := f.Pool; f.PoolDir() != "/pool" || p.GossipAddress() != "10.0.0.7:3" || !reflect.DeepEqual(p, Pool{ID: "p", Name: "n", Dir: "/pool", Bind: "10.0.0.7:1", Advertise: "a:2",
 		GossipBind: "10.0.0.7:3", GossipAdvertise: "a:4", Seeds: []string{"b", "c:5"}, Profile: ProfileSlow, Zone: "z", Copies: 2, Placement: PlacementLocal,
 		MatchTime: Duration{15 * time.Millisecond}, GetTime: Duration{16 * time.Millisecond}, PutTime: Duration{17 * time.Millisecond},
-		DrainRate: 18 << 20, HotReads: 9, Connections: 4}) {
+		DrainRate: 18 << 20, HotReads: 9, Connections: 4, Transport: TransportRDMA, RDMAPorts: []string{"d", "e:2"}, RDMAGIDIndex: 10, RDMATrafficClass: 11,
+		RDMAServiceLevel: 12, RDMATimeout: 13, RDMARetries: 6, RDMALanding: 20 << 20, RDMAPlain: true}) {
 		t.Errorf("pool %+v", p)
 	}
 	for _, field := range unset(reflect.ValueOf(*f), "") {

@@ -38,6 +38,9 @@ func (f *File) Explain() (lines []string) {
 		if who := p.Insecure(); who != "" {
 			say("pool %s: %s", p.ID, who)
 		}
+		if text := p.explainTransport(); text != "" {
+			say("pool %s: %s", p.ID, text)
+		}
 	}
 	for i := range f.Stores {
 		s := &f.Stores[i]

@@ -37,6 +37,16 @@ type Pool struct {
 	DrainRate       Size     `toml:"drain_rate"`       // bytes a second that this node sends of its own accord: when it drains, and for lost copies
 	HotReads        int      `toml:"hot_reads"`        // after how many reads from other nodes a block gets a copy here, too; 0: never
 	Connections     int      `toml:"connections"`      // for blocks, to each other node, 1 to 4
+
+	Transport        string   `toml:"transport"`          // how blocks come from other nodes: tcp, or rdma where both sides can, else tcp nevertheless (docs/rdma.md)
+	RDMAPorts        []string `toml:"rdma_ports"`         // RDMA devices, such as mlx5_0, or ports of theirs, such as mlx5_0:1, to use; empty: all that are up
+	RDMAGIDIndex     int      `toml:"rdma_gid_index"`     // which of a port's addresses it uses on Ethernet, 1 to 255; 0: its first of RoCE v2, IPv4 before IPv6
+	RDMATrafficClass int      `toml:"rdma_traffic_class"` // of what is sent over RoCE, 0 to 255: the DSCP times 4; the switches must know it
+	RDMAServiceLevel int      `toml:"rdma_service_level"` // of what is sent over RDMA, 0 to 15
+	RDMATimeout      int      `toml:"rdma_timeout"`       // of a packet's acknowledgement, as devices count it: 4.096 us times 2 to this power, 8 to 22; 14 is 67 ms
+	RDMARetries      int      `toml:"rdma_retries"`       // times that a packet is sent again before its peer counts as gone, 1 to 6
+	RDMALanding      Size     `toml:"rdma_landing"`       // memory on each side for blocks that cannot go straight from or into registered memory, 1MiB to 64GiB
+	RDMAPlain        bool     `toml:"rdma_plain"`         // with certificates: let blocks travel by RDMA, which TLS does not encrypt; else they go by tcp
 }
 
 // Ports that a node takes unless the configuration says otherwise.
@@ -45,8 +55,10 @@ const (
 	GossipPort = "7421"
 )
 
-// Values of pool.placement and pool.profile.
+// Values of pool.placement, pool.profile and pool.transport.
 const (
+	TransportTCP   = "tcp"
+	TransportRDMA  = "rdma"
 	PlacementRun   = "run"
 	PlacementLocal = "local"
 	ProfileFast    = "fast"
@@ -56,7 +68,8 @@ const (
 
 func defaultPool() Pool {
 	return Pool{Bind: ":" + DataPort, Seeds: []string{}, Profile: ProfileDefault, Copies: 1, Placement: PlacementRun, MatchTime: Duration{50 * time.Millisecond},
-		GetTime: Duration{time.Second}, PutTime: Duration{5 * time.Second}, DrainRate: 256 << 20, Connections: 2}
+		GetTime: Duration{time.Second}, PutTime: Duration{5 * time.Second}, DrainRate: 256 << 20, Connections: 2,
+		Transport: TransportTCP, RDMAPorts: []string{}, RDMATimeout: 14, RDMARetries: 5, RDMALanding: 64 << 20}
 }
 
 // keyError is a value of [pool] that is wrong.
@@ -70,7 +83,7 @@ func wrong(key, format string, args ...any) *keyError {
 
 // check says which value is wrong in itself.
 func (p *Pool) check() *keyError {
-	for _, c := range []func() *keyError{p.checkWords, p.checkAddresses, p.checkNumbers} {
+	for _, c := range []func() *keyError{p.checkWords, p.checkAddresses, p.checkNumbers, p.checkRDMA} {
 		if err := c(); err != nil {
 			return err
 		}
