@@ -17,6 +17,7 @@ type Stat struct {
 	Instance       string        `json:"instance"`           // 32 hex digits, new at each start
 	Server         string        `json:"server"`             // name and version
 	UptimeMS       int64         `json:"uptime_ms"`          // since the start
+	CPUNS          int64         `json:"cpu_ns"`             // processor time that the daemon has used, user and system
 	Connections    int           `json:"connections"`        // now
 	Accepted       uint64        `json:"accepted"`           // clients that came
 	Refused        uint64        `json:"refused"`            // clients refused for want of room
@@ -116,7 +117,7 @@ type ClientStat struct {
 
 // Stat takes a snapshot.
 func (n *Node) Stat() Stat {
-	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Load().Server, UptimeMS: time.Since(n.started).Milliseconds(),
+	st := Stat{Instance: hex.EncodeToString(n.instance[:]), Server: n.options.Load().Server, UptimeMS: time.Since(n.started).Milliseconds(), CPUNS: processNS(),
 		Accepted: n.counters.connections.Load(), Refused: n.counters.refused.Load(), Malformed: n.counters.malformed.Load(),
 		Requests: n.counters.requests.Load(), Limited: n.counters.limited.Load(), Faults: n.counters.faults.Load(),
 		Matched: n.counters.matched.Load(), MatchedHere: n.counters.matchedPresent.Load(), Declined: n.counters.declined.Load()}

@@ -22,6 +22,7 @@ type poolCmd struct {
 	Undrain poolUndrainCmd `cmd:"" help:"End a drain: this node takes new blocks again."`
 	Forget  poolForgetCmd  `cmd:"" help:"Have the whole pool forget a node that is gone for good."`
 	Keys    poolKeysCmd    `cmd:"" help:"List or change the keys of this node's gossip."`
+	Way     poolWayCmd     `cmd:"" help:"Have blocks of other nodes come over TCP, for a while or for good, or by RDMA again."`
 	Events  poolEventsCmd  `cmd:"" help:"Show what happened in the pool, as this node saw it."`
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 

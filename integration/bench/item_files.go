@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 

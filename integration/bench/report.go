@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 )
 
 // report is the JSON that is written: docs/benchmarks.md describes it.

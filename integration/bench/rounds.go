@@ -6,7 +6,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 	"github.com/spillway-kv/spillway/integration/bench/work"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spillway-kv/spillway/integration/bench/chart"
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 )
 
 // The generated part of the page lies between these lines.

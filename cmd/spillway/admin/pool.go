@@ -42,6 +42,9 @@ type Pool interface {
 	// "add", "use" or "remove".
 	ChangeKeys(do, key string, force bool) (what string, err error)
 	Events() *journal.Journal
+	// PlainFor has the blocks that this node asks others for come over TCP for so long,
+	// 0: no longer. ErrState where there is no other way.
+	PlainFor(d time.Duration) error
 }
 
 // Errors of a Pool.
@@ -137,6 +140,7 @@ func (v *View) poolRoutes(mux *http.ServeMux, o ServerOptions) {
 	change("undrain", func(p Pool, _ []byte) (string, error) { return "this node takes new blocks", p.Undrain() })
 	change("forget", forget)
 	change("keys", changeKeys)
+	change("way", way)
 }
 
 // ofPool wraps what answers a question about the pool.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,10 @@ func (f *fakePool) Undrain() error {
 func (f *fakePool) Forget(node string) (string, error) { return f.note("forget %s", node) }
 func (f *fakePool) ChangeKeys(do, key string, force bool) (string, error) {
 	return f.note("%s %s %t", do, key, force)
+}
+func (f *fakePool) PlainFor(d time.Duration) error {
+	_, err := f.note("plain %v", d)
+	return err
 }
 func (f *fakePool) Locate(_ context.Context, namespace string, group uint32, keys [][]byte) ([]Located, []string, error) {
 	_, err := f.note("locate %s %d %q", namespace, group, keys)
@@ -94,11 +99,20 @@ func TestPool(t *testing.T) {
 	r.want(200, "drains", "POST", "/v1/pool/drain", `{}`)
 	r.want(200, "takes new blocks", "POST", "/v1/pool/undrain", `{}`)
 	r.want(200, "use 0011 true", "POST", "/v1/pool/keys", `{"do": "use", "key": "0011", "force": true}`)
+	r.want(200, "over TCP for 1m30s", "POST", "/v1/pool/way", `{"way": "tcp", "for": "90s"}`)
+	r.want(200, "by RDMA where it is to be had", "POST", "/v1/pool/way", `{"way": "auto"}`)
+	r.want(200, "until the daemon's next start", "POST", "/v1/pool/way", `{"way": "tcp"}`)
+	for _, bad := range []string{`{"way": "rdma"}`, `{"way": "tcp", "for": "soon"}`, `{"way": "tcp", "for": "-1s"}`, `{"way": "auto", "for": "1s"}`, `{}`} {
+		r.want(400, "want", "POST", "/v1/pool/way", bad)
+	}
+	if got := f.done[len(f.done)-3:]; !slices.Equal(got[:2], []string{"plain 1m30s", "plain 0s"}) {
+		t.Errorf("%q", got)
+	}
 	for err, code := range map[error]int{ErrUnknown: 404, ErrState: 409, engine.ErrConfig: 400, engine.ErrNotFound: 404, errors.New("disk"): 500} {
 		f.err = err
 		r.want(code, err.Error(), "POST", "/v1/pool/forget", `{"node": "b"}`)
 	}
-	if want := `locate n 7 ["\x00\xff" "k"]`; f.done[0] != want || len(f.done) != 10 {
+	if want := `locate n 7 ["\x00\xff" "k"]`; f.done[0] != want || len(f.done) != 13 {
 		t.Errorf("%q, want first %q", f.done, want)
 	}
 }

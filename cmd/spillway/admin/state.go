@@ -20,6 +20,7 @@
 //	POST /v1/pool/drain, undrain  {}
 //	POST /v1/pool/forget          {"node": "name, or beginning of its ID"}
 //	POST /v1/pool/keys            {"do": "add", "key": "base64"}, or "use" and "remove" with a fingerprint
+//	POST /v1/pool/way             {"way": "tcp", "for": "30s"}, or {"way": "auto"}
 //	GET  /debug/pprof/            Go's profiles, if allowed
 //
 // A POST shows the token of the configuration; without one nothing can be changed.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/spillway-kv/spillway/fio/chart/charttest"
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 )
 
 var keep = flag.String("keep", "", "folder to keep the pictures in, to look at")

@@ -2,7 +2,7 @@ package chart
 
 import (
 	"github.com/spillway-kv/spillway/fio/chart"
-	"github.com/spillway-kv/spillway/integration/bench/spread"
+	"github.com/spillway-kv/spillway/fio/spread"
 )
 
 // Ratio is one row: a ratio with its spread, and, where they exist, the spread

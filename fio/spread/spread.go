@@ -1,4 +1,4 @@
-// Package spread holds the statistics of the benchmark: medians with their
+// Package spread holds the statistics of paired measurements: medians with their
 // middle 80 %, ratios of neighbours in time, and the verdict on a bar.
 package spread
 

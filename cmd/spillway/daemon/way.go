@@ -1,0 +1,19 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/cmd/spillway/admin"
+)
+
+// PlainFor implements admin.Pool.
+func (o *operator) PlainFor(d time.Duration) error {
+	ways, more := transport.Transport(o.in.transport).(transport.Ways)
+	if !more {
+		return fmt.Errorf("%w: this node has no other way than TCP", admin.ErrState)
+	}
+	ways.PlainFor(d)
+	return nil
+}
