@@ -54,9 +54,12 @@ func (t GIDType) String() string { return [...]string{"InfiniBand", "RoCE v1", "
 type GID struct {
 	Index     int
 	Type      GIDType
-	Address   netip.Addr     // 16 bytes; an IPv4 address of RoCE v2 stands as an IPv4-mapped one
-	Interface string         // network interface it belongs to, a VLAN's for instance; empty on InfiniBand
-	Networks  []netip.Prefix // of that interface, masked: who has an address in one of them is near
+	Address   netip.Addr // 16 bytes; an IPv4 address of RoCE v2 stands as an IPv4-mapped one
+	Interface string     // network interface it belongs to, a VLAN's for instance; empty on InfiniBand
+	// Networks of that interface, masked, link-local ones left out; of InfiniBand the
+	// subnet. Who has an address in one of them is near. All are of 128 bits, as Address is:
+	// 10.0.0.0/8 stands as ::ffff:10.0.0.0/104, and Contains works on addresses of peers.
+	Networks []netip.Prefix
 }
 
 // Port is a port of a device, as it is now.
