@@ -1,0 +1,148 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
+)
+
+// port is a port of an RDMA device that this node uses.
+type port struct {
+	index  int // in Transport.ports
+	device fabric.Device
+	info   fabric.Port
+	gid    fabric.GID
+	rails  atomic.Int64 // queue pairs there are, of both sides
+	// broken: a queue pair could not be destroyed. No other is made here, since nobody
+	// knows what the device still does.
+	broken atomic.Bool
+}
+
+// endpoint is a queue pair's end as the other side must know it.
+func (p *port) endpoint(e fabric.Endpoint) endpoint { return endpoint{e, prefixOf(p.gid)} }
+
+// ErrPort says that a port of Options.Ports is not to be used.
+var ErrPort = errors.New("no such RDMA port")
+
+// openPorts opens the ports that the options name, or all that are of use.
+func openPorts(o *Options) ([]*port, error) {
+	found, err := o.Fabric.Ports()
+	if err != nil {
+		return nil, err
+	}
+	if found, err = namedPorts(found, o.Ports); err != nil {
+		return nil, err
+	}
+	var ports []*port
+	var whyNot []error
+	for _, info := range found {
+		if len(ports) == railsMax {
+			break
+		}
+		p, err := openPort(o, info)
+		if err != nil {
+			whyNot = append(whyNot, fmt.Errorf("%s: %w", info.Name(), err))
+			continue
+		}
+		p.index = len(ports)
+		ports = append(ports, p)
+	}
+	if len(ports) == 0 {
+		if len(whyNot) == 0 {
+			return nil, fmt.Errorf("%w: no device has a port", fabric.ErrNone)
+		}
+		return nil, fmt.Errorf("no RDMA port is of use: %w", errors.Join(whyNot...))
+	}
+	for _, err := range whyNot {
+		o.Logger.Warn("an RDMA port is not used", "err", err)
+	}
+	return ports, nil
+}
+
+// namedPorts takes the ports that names choose, each a device or a device:port.
+func namedPorts(found []fabric.Port, names []string) ([]fabric.Port, error) {
+	if len(names) == 0 {
+		return found, nil
+	}
+	var chosen []fabric.Port
+	for _, name := range names {
+		n := len(chosen)
+		for _, p := range found {
+			if (name == p.Device || name == p.Name()) && !slices.ContainsFunc(chosen, func(c fabric.Port) bool { return c.Name() == p.Name() }) {
+				chosen = append(chosen, p)
+			}
+		}
+		known := slices.ContainsFunc(found, func(p fabric.Port) bool { return name == p.Device || name == p.Name() })
+		if len(chosen) == n && !known {
+			var have []string
+			for _, p := range found {
+				have = append(have, p.Name())
+			}
+			return nil, fmt.Errorf("%w: %q, there are: %s", ErrPort, name, strings.Join(have, ", "))
+		}
+	}
+	return chosen, nil
+}
+
+func openPort(o *Options, info fabric.Port) (*port, error) {
+	if !info.Active {
+		return nil, fmt.Errorf("%w: the port is %s", fabric.ErrNone, info.State)
+	}
+	if linesOf(&info) < linesMin {
+		return nil, fmt.Errorf("%w: a queue pair takes only %d receives", fabric.ErrUnsupported, info.Limits.ReceivesMax)
+	}
+	gid, err := chooseGID(&info, o.GIDIndex)
+	if err != nil {
+		return nil, err
+	}
+	device, err := o.Fabric.Open(info, gid)
+	if err != nil {
+		return nil, err
+	}
+	return &port{device: device, info: info, gid: gid}, nil
+}
+
+// chooseGID finds the address that a port speaks under.
+func chooseGID(p *fabric.Port, index int) (fabric.GID, error) {
+	best, rank := fabric.GID{}, 0
+	for _, g := range p.GIDs {
+		if r := rankGID(p, &g, index); r > rank {
+			best, rank = g, r
+		}
+	}
+	switch {
+	case rank > 0:
+		return best, nil
+	case p.Ethernet && index > 0:
+		return best, fmt.Errorf("%w: no address with index %d", fabric.ErrNone, index)
+	case p.Ethernet:
+		return best, fmt.Errorf("%w: no RoCE v2 address: give the network interface an IP address", fabric.ErrNone)
+	}
+	return best, fmt.Errorf("%w: no InfiniBand address", fabric.ErrNone)
+}
+
+// rankGID is higher for a better address, 0 for one of no use.
+func rankGID(p *fabric.Port, g *fabric.GID, index int) int {
+	switch {
+	case !p.Ethernet:
+		if g.Type == fabric.InfiniBand {
+			return 1
+		}
+	case index > 0:
+		if g.Index == index {
+			return 1
+		}
+	case g.Type != fabric.RoCEv2:
+	case g.Address.Unmap().Is4():
+		return 3
+	case !g.Address.IsLinkLocalUnicast():
+		return 2
+	default:
+		return 1
+	}
+	return 0
+}

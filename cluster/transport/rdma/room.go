@@ -1,0 +1,125 @@
+package rdma
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/engine/offheap"
+)
+
+// room is registered memory of our own, given out in units: what cannot be registered goes
+// through it, and is copied.
+type room struct {
+	regions *regions
+	region  *region
+	array   *offheap.Array[byte]
+	mem     []byte
+	tickets *semaphore.Weighted // units
+
+	mu   sync.Mutex
+	free []int32 // units; the last one is given first, so that few pages are touched
+}
+
+// berth is a part of a room: some of its units, in the order in which they are filled.
+type berth struct {
+	room  *room
+	units []int32
+}
+
+func newRoom(s *regions, nBytes int64, use transport.Use) (*room, error) {
+	units := int(nBytes / landingUnitBytes)
+	array, err := offheap.Make[byte](units * landingUnitBytes)
+	if err != nil {
+		return nil, err
+	}
+	r := &room{regions: s, array: array, mem: array.Slice(), tickets: semaphore.NewWeighted(int64(units))}
+	if r.region, err = s.add(r.mem, use); err != nil {
+		array.Free()
+		return nil, err
+	}
+	for i := range units {
+		r.free = append(r.free, int32(units-1-i))
+	}
+	return r, nil
+}
+
+// units is how many hold so many bytes.
+func unitsOf(nBytes int) int64 { return (int64(nBytes) + landingUnitBytes - 1) / landingUnitBytes }
+
+// holds reports whether a room without anything in it has so many bytes.
+func (r *room) holds(nBytes int) bool { return unitsOf(nBytes)*landingUnitBytes <= int64(len(r.mem)) }
+
+// take gives room for so many bytes; nil: there is none now, or others wait for it.
+func (r *room) take(nBytes int) *berth {
+	if !r.tickets.TryAcquire(unitsOf(nBytes)) {
+		return nil
+	}
+	return r.give(nBytes)
+}
+
+// wait is take that waits for its turn. More than the room holds comes to nothing but the
+// end of ctx.
+func (r *room) wait(ctx context.Context, nBytes int) (*berth, error) {
+	if err := r.tickets.Acquire(ctx, unitsOf(nBytes)); err != nil {
+		return nil, err
+	}
+	return r.give(nBytes), nil
+}
+
+func (r *room) give(nBytes int) *berth {
+	b := &berth{r, make([]int32, unitsOf(nBytes))}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := len(r.free) - len(b.units)
+	for i := range b.units {
+		b.units[i] = r.free[len(r.free)-1-i]
+	}
+	r.free = r.free[:left]
+	return b
+}
+
+// free gives the room back: nobody has any of it any more. It is called once.
+func (b *berth) free() {
+	r := b.room
+	r.mu.Lock()
+	for i := range b.units {
+		r.free = append(r.free, b.units[len(b.units)-1-i])
+	}
+	r.mu.Unlock()
+	r.tickets.Release(int64(len(b.units)))
+	b.units = nil
+}
+
+// pieces are the n bytes at offset of the berth, cut where its units end.
+func (b *berth) pieces(offset, n int) [][]byte {
+	if n == 0 {
+		return nil
+	}
+	pieces := make([][]byte, 0, unitsOf(offset%landingUnitBytes+n))
+	for n > 0 {
+		at, within := int(b.units[offset/landingUnitBytes]), offset%landingUnitBytes
+		p := b.room.mem[at*landingUnitBytes:][:landingUnitBytes:landingUnitBytes][within:min(landingUnitBytes, within+n)]
+		pieces = append(pieces, p)
+		offset, n = offset+len(p), n-len(p)
+	}
+	return pieces
+}
+
+// close gives the memory back to the system, unless a device may still write there or some
+// of it was never given back.
+func (r *room) close() error {
+	err := r.regions.remove(r.region)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if out := len(r.mem)/landingUnitBytes - len(r.free); out > 0 && err == nil {
+		return fmt.Errorf("%d pieces of it may still be written to", out)
+	}
+	if err == nil {
+		r.array.Free()
+	}
+	return err
+}
