@@ -8,7 +8,6 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/frame"
 )
 
 // startPool joins the pool, if there is one.
@@ -16,8 +15,8 @@ func (n *Node) startPool(o *Options) (err error) {
 	if o.Pool == nil {
 		return nil
 	}
-	if n.frames, err = frame.NewPool(o.PeerFrameBytes); err != nil {
-		return fmt.Errorf("memory for blocks that go to peers: %w", err)
+	if n.frames, err = n.newPeerFrames(o.PeerFrameBytes); err != nil {
+		return err
 	}
 	n.pool = o.Pool
 	if err := n.pool.Start(local{n}); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
 
@@ -32,7 +31,7 @@ type peerRead struct {
 	ids      []pool.ID
 	versions []engine.Version
 	sums     []uint64
-	frames   []*frame.Frame
+	frames   []peerFrame
 	ready    func(i int, pieces [][]byte, checksum uint64, done func())
 	quiet    bool // the lowest priority
 }
@@ -49,18 +48,18 @@ func (p poolSpace) Copy(ctx context.Context, ids []pool.ID, ready func(i int, pi
 
 func (p poolSpace) read(ctx context.Context, ids []pool.ID, ready func(i int, pieces [][]byte, checksum uint64, done func()), quiet bool) {
 	r := &peerRead{ctx: ctx, ids: ids, versions: make([]engine.Version, len(ids)), sums: make([]uint64, len(ids)),
-		frames: make([]*frame.Frame, len(ids)), ready: ready, quiet: quiet}
+		frames: make([]peerFrame, len(ids)), ready: ready, quiet: quiet}
 	r.batch = batch{node: p.n, space: p.s, class: loads, statuses: make([]byte, len(ids)), over: ctx.Done(), note: p.n.note,
 		freed: func(i int) { r.frames[i].Release() }}
 	homes := r.find()
 	r.sendNear(homes)
-	if int64(p.s.blockBytes) > p.n.frames.TotalBytes() {
+	if int64(p.s.blockBytes) > p.n.frames.mostBytes() {
 		return
 	}
 	deadline, _ := ctx.Deadline()
 	o := engine.GetOptions{Deadline: deadline, Done: ctx.Done(), NoTouch: true}
 	chunks := map[*part]chan chunk{}
-	for _, c := range r.cut(homes, min(peerChunkBytes, p.n.frames.TotalBytes()/(2*peerWorkers))) {
+	for _, c := range r.cut(homes, min(peerChunkBytes, p.n.frames.mostBytes()/(2*peerWorkers))) {
 		if chunks[c.part] == nil {
 			chunks[c.part] = make(chan chunk, len(ids))
 		}
@@ -178,7 +177,7 @@ func (r *peerRead) borrow(items []int) (n int) {
 	for {
 		returned := frames.Notify()
 		for ; n < len(items); n++ {
-			f := frames.TryGet(r.space.blockBytes)
+			f := frames.tryGet(r.space.blockBytes)
 			if f == nil {
 				break
 			}

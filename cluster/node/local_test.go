@@ -17,7 +17,6 @@ import (
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
-	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/tiering/admit"
 	"github.com/spillway-kv/spillway/tiering/arena"
 	"github.com/spillway-kv/spillway/tiering/memory"
@@ -54,7 +53,7 @@ func newLocalRig(t *testing.T, stores int, o Options) *localRig {
 	if r.node, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if r.node.frames, err = frame.NewPool(r.node.options.Load().PeerFrameBytes); err != nil {
+	if r.node.frames, err = r.node.newPeerFrames(r.node.options.Load().PeerFrameBytes); err != nil {
 		t.Fatal(err)
 	}
 	space, err := local{r.node}.OpenSpace(engine.Descriptor{Name: "n", BlockBytes: localBlock})

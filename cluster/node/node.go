@@ -17,7 +17,6 @@ import (
 
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/engine"
-	"github.com/spillway-kv/spillway/engine/frame"
 	"github.com/spillway-kv/spillway/tiering/admit"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
@@ -42,7 +41,8 @@ type Node struct {
 	unpin      []func()                     // takes the tier's memory from the stores
 	predicting *predicting                  // nil: nobody predicts
 	pool       *pool.Pool                   // nil: the node is alone
-	frames     *frame.Pool                  // from which peers are sent blocks; nil without pool
+	frames     peerFrames                   // from which peers are sent blocks; nil without pool
+	registered *registered                  // with the pool's transport
 	ahead      *prefetcher                  // nil without memory
 
 	opening sync.Mutex // held while a namespace is opened, drive and all
@@ -70,6 +70,7 @@ func New(o Options) (*Node, error) {
 	n := &Node{stores: o.Stores, memory: o.Memory, log: o.Logger, started: time.Now(), spaces: map[[32]byte]*space{},
 		conns: map[*conn]struct{}{}, listeners: map[*net.UnixListener]struct{}{}, ending: make(chan struct{})}
 	n.options.Store(&o)
+	n.registered = newRegistered(o.Pool, n.log)
 	n.events = eventLog{first: 1, news: make(chan struct{}), spaces: map[*engine.Namespace]*space{}}
 	rand.Read(n.instance[:]) // never fails
 	for _, s := range o.Stores {

@@ -14,6 +14,7 @@ import (
 type region struct {
 	memory *arena.Region
 	bytes  int64
+	copied bool // the pool's transport does not know it, and would be quicker if it did
 }
 
 // registerRegion maps a client's file.
@@ -78,9 +79,7 @@ func (c *conn) addRegion(length uint64, pinned bool, make func() (*arena.Region,
 		}
 		return 0, err
 	}
-	if pinned {
-		c.pin(memory)
-	}
+	copied := c.pin(memory, pinned)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.regions == nil { // the connection has ended
@@ -88,7 +87,7 @@ func (c *conn) addRegion(length uint64, pinned bool, make func() (*arena.Region,
 		return 0, errClosing
 	}
 	c.lastNumber++
-	c.regions[c.lastNumber] = &region{memory, int64(length)}
+	c.regions[c.lastNumber] = &region{memory, int64(length), copied}
 	return c.lastNumber, nil
 }
 
@@ -120,10 +119,12 @@ func (c *conn) unbookRegion(length int64) {
 // pinBytes is the largest piece that drives register.
 const pinBytes = 1 << 30
 
-// pin registers a region with the drives: transfers cost less then.
-func (c *conn) pin(memory *arena.Region) {
-	if c.options.KeepRegionsUnpinned || memory.Acquire() != nil {
-		return
+// pin registers a region with the drives and the pool's transport, if it may be pinned:
+// transfers cost less then. It reports whether blocks that come from peers are copied.
+func (c *conn) pin(memory *arena.Region, may bool) (copied bool) {
+	r := c.node.registered
+	if !may || c.options.KeepRegionsUnpinned || memory.Acquire() != nil {
+		return r.wanted()
 	}
 	defer memory.Release()
 	for _, s := range c.node.Stores() {
@@ -131,6 +132,11 @@ func (c *conn) pin(memory *arena.Region) {
 			c.node.log.Debug("a client's memory stays unpinned, transfers cost more processor time", "client", c.number, "cause", err)
 		}
 	}
+	if _, err := r.register(memory, destinations); err != nil {
+		r.refuse("a client's", memory.Bytes(), err)
+		return true
+	}
+	return false
 }
 
 // dropRegion ends a region and waits for the transfers in it.

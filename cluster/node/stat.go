@@ -14,29 +14,38 @@ import (
 
 // Stat is a snapshot of a node. Counters count from its start.
 type Stat struct {
-	Instance       string        `json:"instance"`           // 32 hex digits, new at each start
-	Server         string        `json:"server"`             // name and version
-	UptimeMS       int64         `json:"uptime_ms"`          // since the start
-	CPUNS          int64         `json:"cpu_ns"`             // processor time that the daemon has used, user and system
-	Connections    int           `json:"connections"`        // now
-	Accepted       uint64        `json:"accepted"`           // clients that came
-	Refused        uint64        `json:"refused"`            // clients refused for want of room
-	Malformed      uint64        `json:"malformed"`          // connections ended for breaking the protocol
-	Requests       uint64        `json:"requests"`           // of all kinds
-	Limited        uint64        `json:"limited"`            // requests refused at a bound
-	Faults         uint64        `json:"faults"`             // places outside their region
-	Matched        uint64        `json:"matched"`            // keys asked for by Match
-	MatchedHere    uint64        `json:"matched_here"`       // of those, present
-	Declined       uint64        `json:"declined"`           // of those, answered as absent because computing is quicker
-	StoringNothing bool          `json:"storing_nothing"`    // in the last minute puts came and all were dropped
-	Recent         RecentStat    `json:"recent"`             // the last minute
-	Memory         *memory.Stat  `json:"memory,omitempty"`   // the memory tier, if there is one
-	Prefetch       *PrefetchStat `json:"prefetch,omitempty"` // into it
-	Pool           *pool.Stat    `json:"pool,omitempty"`     // the node's part in a pool, if it is in one
-	Spaces         []SpaceStat   `json:"namespaces"`         // opened since the start
-	Drives         []DriveStat   `json:"drives"`             // the queue of each store
-	Stores         []engine.Stat `json:"stores"`             // in the order of the configuration
-	Clients        []ClientStat  `json:"clients"`            // connected now
+	Instance       string         `json:"instance"`           // 32 hex digits, new at each start
+	Server         string         `json:"server"`             // name and version
+	UptimeMS       int64          `json:"uptime_ms"`          // since the start
+	CPUNS          int64          `json:"cpu_ns"`             // processor time that the daemon has used, user and system
+	Connections    int            `json:"connections"`        // now
+	Accepted       uint64         `json:"accepted"`           // clients that came
+	Refused        uint64         `json:"refused"`            // clients refused for want of room
+	Malformed      uint64         `json:"malformed"`          // connections ended for breaking the protocol
+	Requests       uint64         `json:"requests"`           // of all kinds
+	Limited        uint64         `json:"limited"`            // requests refused at a bound
+	Faults         uint64         `json:"faults"`             // places outside their region
+	Matched        uint64         `json:"matched"`            // keys asked for by Match
+	MatchedHere    uint64         `json:"matched_here"`       // of those, present
+	Declined       uint64         `json:"declined"`           // of those, answered as absent because computing is quicker
+	StoringNothing bool           `json:"storing_nothing"`    // in the last minute puts came and all were dropped
+	Recent         RecentStat     `json:"recent"`             // the last minute
+	Memory         *memory.Stat   `json:"memory,omitempty"`   // the memory tier, if there is one
+	Prefetch       *PrefetchStat  `json:"prefetch,omitempty"` // into it
+	Pool           *pool.Stat     `json:"pool,omitempty"`     // the node's part in a pool, if it is in one
+	Registered     RegisteredStat `json:"registered"`         // memory that the pool's transport knows
+	Spaces         []SpaceStat    `json:"namespaces"`         // opened since the start
+	Drives         []DriveStat    `json:"drives"`             // the queue of each store
+	Stores         []engine.Stat  `json:"stores"`             // in the order of the configuration
+	Clients        []ClientStat   `json:"clients"`            // connected now
+}
+
+// RegisteredStat is the memory that the pool's transport knows, as RDMA wants it. Blocks of
+// other memory are copied once more on their way. All 0 where the transport does not ask.
+type RegisteredStat struct {
+	Bytes   int64  `json:"bytes"`           // that it knows
+	Missing int    `json:"missing"`         // regions of clients, and parts of the node's own memory, that it does not know
+	Cause   string `json:"cause,omitempty"` // of the latest that could not be made known
 }
 
 // RecentStat is the block reads of the last minute, from request to answer; all 0
@@ -104,15 +113,16 @@ type DriveStat struct {
 
 // ClientStat is one connection.
 type ClientStat struct {
-	Number      uint64 `json:"number"`       // of the connection
-	Name        string `json:"name"`         // what the client calls itself
-	Peer        Peer   `json:"peer"`         // who the kernel says it is
-	SinceMS     int64  `json:"since_ms"`     // its age
-	Namespaces  int    `json:"namespaces"`   // open
-	Regions     int    `json:"regions"`      // registered
-	RegionBytes int64  `json:"region_bytes"` // of those
-	Leases      int    `json:"leases"`       // held
-	Requests    int    `json:"requests"`     // in flight
+	Number      uint64 `json:"number"`         // of the connection
+	Name        string `json:"name"`           // what the client calls itself
+	Peer        Peer   `json:"peer"`           // who the kernel says it is
+	SinceMS     int64  `json:"since_ms"`       // its age
+	Namespaces  int    `json:"namespaces"`     // open
+	Regions     int    `json:"regions"`        // registered
+	Copied      int    `json:"regions_copied"` // of those, not known to the pool's transport, which would be quicker: blocks from peers are copied
+	RegionBytes int64  `json:"region_bytes"`   // of those
+	Leases      int    `json:"leases"`         // held
+	Requests    int    `json:"requests"`       // in flight
 }
 
 // Stat takes a snapshot.
@@ -134,6 +144,7 @@ func (n *Node) Stat() Stat {
 		part := n.pool.Stat()
 		st.Pool = &part
 	}
+	st.Registered = RegisteredStat{Bytes: n.registered.bytes.Load(), Missing: int(n.registered.missing.Load()), Cause: n.registered.lastCause()}
 	for _, s := range n.openSpaces() {
 		st.Spaces = append(st.Spaces, s.stat())
 	}
@@ -145,7 +156,8 @@ func (n *Node) Stat() Stat {
 	n.mu.Lock()
 	st.Connections = len(n.conns)
 	for c := range n.conns {
-		st.Clients = append(st.Clients, c.stat())
+		one := c.stat()
+		st.Clients, st.Registered.Missing = append(st.Clients, one), st.Registered.Missing+one.Copied
 	}
 	n.mu.Unlock()
 	slices.SortFunc(st.Clients, func(a, b ClientStat) int { return int(a.Number) - int(b.Number) })
@@ -196,6 +208,12 @@ func (d *drive) stat() DriveStat {
 func (c *conn) stat() ClientStat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	copied := 0
+	for _, r := range c.regions {
+		if r.copied {
+			copied++
+		}
+	}
 	return ClientStat{Number: c.number, Name: c.client, Peer: c.peer, SinceMS: time.Since(c.since).Milliseconds(), Namespaces: len(c.spaces),
-		Regions: c.regionCount, RegionBytes: c.regionBytes, Leases: len(c.leases.byNumber), Requests: c.open}
+		Regions: c.regionCount, RegionBytes: c.regionBytes, Copied: copied, Leases: len(c.leases.byNumber), Requests: c.open}
 }

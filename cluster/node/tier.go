@@ -4,8 +4,8 @@ import (
 	"github.com/spillway-kv/spillway/tiering/arena"
 )
 
-// startMemory registers the memory tier with the drives, so that reads into it cost
-// less, and lets blocks be fetched ahead.
+// startMemory registers the memory tier with the drives and the pool's transport, so that
+// reads into it, and what goes from it to peers, cost less, and lets blocks be fetched ahead.
 func (n *Node) startMemory() {
 	if n.memory == nil {
 		return
@@ -16,6 +16,12 @@ func (n *Node) startMemory() {
 			n.log.Info("the memory tier is not registered with a drive: reads into it cost more processor time", "store", s.Stat().Dir, "cause", err)
 			continue
 		}
+		n.unpin = append(n.unpin, release)
+	}
+	if release, err := n.registered.register(n.memory, sources); err != nil {
+		n.registered.refuse("the memory tier", n.memory.Facts().Bytes, err)
+		n.registered.missing.Add(1)
+	} else {
 		n.unpin = append(n.unpin, release)
 	}
 	n.ahead = newPrefetcher(n)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spillway-kv/spillway/cluster/member"
+	"github.com/spillway-kv/spillway/cluster/transport"
 )
 
 // counters of a Pool, since it was made.
@@ -66,6 +67,10 @@ func (r *remote) stat() PeerStat {
 		st.P50NS, st.P95NS, st.P99NS = took.PercentileNS(50), took.PercentileNS(95), took.PercentileNS(99)
 	}
 	r.puts.stat(&st)
+	st.Way = transport.Way{Name: r.pool.o.Transport.Name()}
+	if ways, ok := r.pool.o.Transport.(transport.Ways); ok {
+		st.Way = ways.Way(r.id)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.member
@@ -76,6 +81,12 @@ func (r *remote) stat() PeerStat {
 		st.Cause = r.cause.Error()
 	}
 	return st
+}
+
+// Registrar is the transport, if it is quicker with memory that it knows; else nil.
+func (p *Pool) Registrar() transport.Registrar {
+	r, _ := p.o.Transport.(transport.Registrar)
+	return r
 }
 
 // Self is this node, as the others hear of it.

@@ -1,5 +1,7 @@
 package pool
 
+import "github.com/spillway-kv/spillway/cluster/transport"
+
 // Stat is a snapshot of a node's part in a pool. Counters count from its start. Each part
 // of the pool fills in what it knows; what it adds goes into fields of its own here.
 type Stat struct {
@@ -9,7 +11,7 @@ type Stat struct {
 	Address    string     `json:"address"`    // where peers reach its data connections
 	Zone       string     `json:"zone"`       // where it stands; empty: not said
 	State      string     `json:"state"`      // joining, active, draining or leaving
-	Transport  string     `json:"transport"`  // that carries blocks: tcp
+	Transport  string     `json:"transport"`  // that carries blocks, where it can: tcp or rdma
 	Copies     int        `json:"copies"`     // of each new block, on different nodes
 	Placement  string     `json:"placement"`  // run: the pool chooses the home of new blocks; local: they stay here
 	Suspicious int        `json:"suspicious"` // members that do not answer the membership's probes at the moment
@@ -67,4 +69,6 @@ type PeerStat struct {
 	WrittenBytes  uint64 `json:"written_bytes"`   // of the blocks that it stored
 	ServedBlocks  uint64 `json:"served_blocks"`   // blocks sent to it when it asked
 	TakenBlocks   uint64 `json:"taken_blocks"`    // blocks stored here that came from it
+	// Way is how blocks travel between it and this node.
+	Way transport.Way `json:"way"`
 }

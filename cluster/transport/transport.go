@@ -197,13 +197,13 @@ const RegisterBytesMax = 1 << 30
 
 // Way is how the blocks of a Link travel now, and what has travelled.
 type Way struct {
-	Name       string `json:"name"`          // such as "tcp" or "rdma"
+	Name       string `json:"name"`          // tcp or rdma
 	Why        string `json:"why,omitempty"` // why not another, in words, if that was wanted
 	Ports      int    `json:"ports"`         // RDMA ports of this side in use
 	Blocks     uint64 `json:"blocks"`        // that came by RDMA
 	Bytes      uint64 `json:"bytes"`         // of those
 	SentBlocks uint64 `json:"sent_blocks"`   // that went by RDMA, over links of the peer's
-	SentBytes  uint64 `json:"sent_bytes"`    //
+	SentBytes  uint64 `json:"sent_bytes"`    // of those
 	Pieces     uint64 `json:"pieces"`        // writes posted for those
 	Fallbacks  uint64 `json:"fallbacks"`     // fetches that went by TCP, though RDMA was wanted
 	Fences     uint64 `json:"fences"`        // fetches that were given up and taken back by the peer's word

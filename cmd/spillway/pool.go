@@ -54,7 +54,7 @@ func (c *poolStatusCmd) run(ctx context.Context, st *state) error {
 	if err := table(st.stdout, peerRows(&s)); err != nil {
 		return err
 	}
-	return sayAll(st.stdout, linkCauses(&s))
+	return sayAll(st.stdout, append(linkCauses(&s), wayCauses(&s)...))
 }
 
 // linkCauses are why members have no link.
@@ -62,6 +62,16 @@ func linkCauses(s *admin.PoolStatus) (lines []string) {
 	for i := range s.Peers {
 		if p := &s.Peers[i]; p.Member && p.Link != "up" && p.Cause != "" {
 			lines = append(lines, fmt.Sprintf("%s: no link: %s", p.Name, p.Cause))
+		}
+	}
+	return lines
+}
+
+// wayCauses are why blocks of linked members do not come as they could.
+func wayCauses(s *admin.PoolStatus) (lines []string) {
+	for i := range s.Peers {
+		if p := &s.Peers[i]; p.Member && p.Link == "up" && p.Way.Why != "" {
+			lines = append(lines, fmt.Sprintf("%s: by %s: %s", p.Name, p.Way.Name, p.Way.Why))
 		}
 	}
 	return lines
@@ -134,10 +144,10 @@ func poolHead(s *admin.PoolStatus) [][]string {
 
 // peerRows are the table of the other nodes.
 func peerRows(s *admin.PoolStatus) [][]string {
-	rows := [][]string{{"PEER", "STATE", "LINK", "BREAKER", "P50", "P95", "P99", "IN FLIGHT", "GOT", "MISSED", "LATE", "WRONG", "STORED", "FAILURES", "SKIPPED"}}
+	rows := [][]string{{"PEER", "STATE", "LINK", "WAY", "BREAKER", "P50", "P95", "P99", "IN FLIGHT", "GOT", "MISSED", "LATE", "WRONG", "STORED", "FAILURES", "SKIPPED"}}
 	for i := range s.Peers {
 		p := &s.Peers[i]
-		rows = append(rows, []string{p.Name, stateOf(p), p.Link, p.Breaker, timeOrNone(p.P50NS), timeOrNone(p.P95NS), timeOrNone(p.P99NS), units.Bytes(p.InFlightBytes),
+		rows = append(rows, []string{p.Name, stateOf(p), p.Link, p.Way.Name, p.Breaker, timeOrNone(p.P50NS), timeOrNone(p.P95NS), timeOrNone(p.P99NS), units.Bytes(p.InFlightBytes),
 			fmt.Sprint(p.Hits), fmt.Sprint(p.Misses), fmt.Sprint(p.Late), fmt.Sprint(p.Wrong), fmt.Sprint(p.Stored), fmt.Sprint(p.Failures), fmt.Sprint(p.Skipped)})
 	}
 	return rows
@@ -148,6 +158,13 @@ func timeOrNone(ns int64) string {
 		return "-"
 	}
 	return fio.FormatNS(ns)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }
 
 type poolMembersCmd struct {
@@ -165,14 +182,14 @@ func (c *poolMembersCmd) run(ctx context.Context, st *state) error {
 	if c.JSON {
 		return printJSON(st.stdout, m)
 	}
-	rows := [][]string{{"NAME", "ID", "HEALTH", "STATE", "DATA", "GOSSIP", "ZONE", "CAPACITY", "FREE", "FOR", "STARTS"}}
+	rows := [][]string{{"NAME", "ID", "HEALTH", "STATE", "WAY", "DATA", "GOSSIP", "ZONE", "CAPACITY", "FREE", "FOR", "STARTS"}}
 	for i := range m.Members {
 		n := &m.Members[i]
 		name := n.Name
 		if n.Self {
 			name += " (this)"
 		}
-		rows = append(rows, []string{name, fmt.Sprintf("%.12s", n.Node), n.Health, n.State, n.Address, n.Gossip, n.Zone, units.Bytes(n.CapacityBytes), units.Bytes(n.FreeBytes),
+		rows = append(rows, []string{name, fmt.Sprintf("%.12s", n.Node), n.Health, n.State, orNone(n.Way), n.Address, n.Gossip, n.Zone, units.Bytes(n.CapacityBytes), units.Bytes(n.FreeBytes),
 			(time.Duration(n.SinceMS) * time.Millisecond).Round(time.Second).String(), fmt.Sprint(n.Start)})
 	}
 	if err := table(st.stdout, rows); err != nil {

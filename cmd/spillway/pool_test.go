@@ -13,6 +13,7 @@ import (
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -176,6 +177,10 @@ func TestPoolLines(t *testing.T) {
 	if got := linkCauses(s); !slices.Equal(got, []string{"b: no link: refused"}) {
 		t.Errorf("%q", got)
 	}
+	s.Peers[1].Way = transport.Way{Name: "tcp", Why: "it has no RDMA device"}
+	if got := wayCauses(s); !slices.Equal(got, []string{"c: by tcp: it has no RDMA device"}) {
+		t.Errorf("%q", got)
+	}
 	m := &admin.PoolMembers{Seeds: []admin.PoolSeed{{Seed: "10.0.0.1:7421", Error: "10.0.0.1:7421: nobody"}},
 		TurnedAway: []admin.PoolRefusal{{Reason: "key mismatch", From: "x", Count: 1, Text: "key mismatch: it has another"}}}
 	if got := complaints(m); !slices.Equal(got, []string{"seed 10.0.0.1:7421: nobody", "turned away, 0s ago, 1 time from x: key mismatch (it has another)"}) {
@@ -183,7 +188,7 @@ func TestPoolLines(t *testing.T) {
 	}
 	now := &admin.State{Stat: node.Stat{Pool: &s.Stat}}
 	for i, row := range topPool(nil, now) {
-		if len(row) != 16 {
+		if len(row) != 17 {
 			t.Errorf("row %d of top's peers: %d columns", i, len(row))
 		}
 	}

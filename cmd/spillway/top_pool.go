@@ -17,7 +17,7 @@ func topPool(before, now *admin.State) [][]string {
 	if p == nil {
 		return nil
 	}
-	head := []string{"PEER of pool " + p.Pool, "STATE", "LINK", "P50", "P99", "IN FLIGHT", "GOT", "READ", "MISSED", "LATE", "WRONG", "STORED", "WRITTEN", "SERVED", "TAKEN", "FAILURES"}
+	head := []string{"PEER of pool " + p.Pool, "STATE", "LINK", "WAY", "P50", "P99", "IN FLIGHT", "GOT", "READ", "MISSED", "LATE", "WRONG", "STORED", "WRITTEN", "SERVED", "TAKEN", "FAILURES"}
 	this := make([]string, len(head)) // as long as the others, or the columns do not line up
 	this[0], this[1] = p.Name+" (this)", p.State
 	rows := [][]string{head, this}
@@ -41,7 +41,7 @@ func topPool(before, now *admin.State) [][]string {
 			was = &pool.PeerStat{}
 		}
 		n := func(was, is uint64) string { return count(before, now, was, is, plain) }
-		rows = append(rows, []string{s.Name, stateOf(s), linkOf(s), timeOrNone(s.P50NS), timeOrNone(s.P99NS), units.Bytes(s.InFlightBytes),
+		rows = append(rows, []string{s.Name, stateOf(s), linkOf(s), s.Way.Name, timeOrNone(s.P50NS), timeOrNone(s.P99NS), units.Bytes(s.InFlightBytes),
 			n(was.Hits, s.Hits), count(before, now, was.ReadBytes, s.ReadBytes, sized), n(was.Misses, s.Misses), n(was.Late, s.Late), fmt.Sprint(s.Wrong),
 			n(was.Stored, s.Stored), count(before, now, was.WrittenBytes, s.WrittenBytes, sized), n(was.ServedBlocks, s.ServedBlocks), n(was.TakenBlocks, s.TakenBlocks), n(was.Failures, s.Failures)})
 	}

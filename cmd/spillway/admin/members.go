@@ -33,6 +33,7 @@ type PoolMember struct {
 	Start         uint64    `json:"start"`          // how often it has been started
 	ProtocolLow   int       `json:"protocol_low"`   // versions of the peers' protocol that it speaks
 	ProtocolHigh  int       `json:"protocol_high"`  // the highest of them
+	Way           string    `json:"way"`            // how blocks come from it now: tcp or rdma; empty: this node, or one that is gone
 	Legs          []PoolLeg `json:"legs"`           // ways on which it must be reached; none of this node itself, and of those that are gone
 }
 
@@ -78,7 +79,17 @@ type PoolMemberWork struct {
 }
 
 func (v *View) poolMembers(p Pool, _ *http.Request) (any, error) {
-	return MembersOf(p.Membership()), nil
+	all := MembersOf(p.Membership())
+	ways := map[string]string{}
+	for _, peer := range p.Status().Peers {
+		if peer.Member {
+			ways[peer.Node] = peer.Way.Name
+		}
+	}
+	for i := range all.Members {
+		all.Members[i].Way = ways[all.Members[i].Node]
+	}
+	return all, nil
 }
 
 // MembersOf is what the membership says, as JSON has it.

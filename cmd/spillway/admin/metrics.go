@@ -27,6 +27,8 @@ var nodeRows = []row[node.Stat]{
 	{"region_bytes", "Memory of the regions that clients have registered.", "", "", func(s *node.Stat) float64 {
 		return sum(s.Clients, func(c *node.ClientStat) int { return int(c.RegionBytes) })
 	}},
+	{"registered_bytes", "Memory that the pool's transport knows, as RDMA wants it.", "", "", func(s *node.Stat) float64 { return float64(s.Registered.Bytes) }},
+	{"unregistered_regions", "Regions of clients, and parts of the daemon's own memory, that it does not know and would be quicker with.", "", "", func(s *node.Stat) float64 { return float64(s.Registered.Missing) }},
 	{"client_leases", "Leases that clients hold.", "", "", func(s *node.Stat) float64 { return sum(s.Clients, func(c *node.ClientStat) int { return c.Leases }) }},
 	{"place_faults_total", "Places of requests outside their region, or whose memory was gone.", "", "", func(s *node.Stat) float64 { return float64(s.Faults) }},
 	{"match_keys_total", "Keys that matches asked for.", "", "", func(s *node.Stat) float64 { return float64(s.Matched) }},

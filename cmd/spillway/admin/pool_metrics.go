@@ -138,11 +138,24 @@ var peerRows = []row[pool.PeerStat]{
 	{"peer_written_bytes_total", "Bytes of the blocks that the peer stored.", "", "", func(p *pool.PeerStat) float64 { return float64(p.WrittenBytes) }},
 	{"peer_served_blocks_total", "Blocks sent to the peer when it asked.", "", "", func(p *pool.PeerStat) float64 { return float64(p.ServedBlocks) }},
 	{"peer_taken_blocks_total", "Blocks stored here that came from the peer.", "", "", func(p *pool.PeerStat) float64 { return float64(p.TakenBlocks) }},
+	{"peer_rdma_up", "1 if blocks come from the peer by RDMA now.", "", "", func(p *pool.PeerStat) float64 { return truth(p.Way.Name == "rdma") }},
+	{"peer_rdma_blocks_total", rdmaBlocksHelp, "direction", "in", func(p *pool.PeerStat) float64 { return float64(p.Way.Blocks) }},
+	{"peer_rdma_blocks_total", rdmaBlocksHelp, "direction", "out", func(p *pool.PeerStat) float64 { return float64(p.Way.SentBlocks) }},
+	{"peer_rdma_bytes_total", rdmaBytesHelp, "direction", "in", func(p *pool.PeerStat) float64 { return float64(p.Way.Bytes) }},
+	{"peer_rdma_bytes_total", rdmaBytesHelp, "direction", "out", func(p *pool.PeerStat) float64 { return float64(p.Way.SentBytes) }},
+	{"peer_rdma_writes_total", "RDMA writes posted for blocks to the peer.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Pieces) }},
+	{"peer_rdma_fallbacks_total", "Calls for blocks that went to the peer by TCP though RDMA was wanted.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Fallbacks) }},
+	{"peer_rdma_fences_total", "Calls for blocks that were given up and whose memory came back by the peer's word.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Fences) }},
+	{"peer_rdma_destroyed_total", "Queue pairs destroyed as that word did not come, or after a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Destroyed) }},
+	{"peer_rdma_connects_total", "Times that RDMA to the peer came up.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Connects) }},
+	{"peer_rdma_failures_total", "Times that it did not come up, or ended by a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Failures) }},
 }
 
 const (
 	peerGetHelp       = "How long the peer took to answer gets, by percentile; 0: none yet."
 	peerGetBlocksHelp = "Blocks asked of the peer, by what became of it; wrong: the bytes did not fit their checksum, a miss."
+	rdmaBlocksHelp    = "Blocks that came from the peer, or went to it, by RDMA."
+	rdmaBytesHelp     = "Bytes of the blocks that came from the peer, or went to it, by RDMA."
 )
 
 func describePool(c *collector) {
