@@ -20,7 +20,7 @@ var (
 		{end: sampleEnd, table: 0x7f0000001000, tableKey: 0xaabbccdd},
 		{end: endpoint{Endpoint: fabric.Endpoint{Number: 1, GID: netip.MustParseAddr("fe80::1"), LID: 7, MTUBytes: 2048}}, table: 1},
 	}}
-	sampleOpened = openAnswer{session: 0x0102030405060708, rails: []endpoint{{}, sampleEnd}}
+	sampleOpened = openAnswer{session: 0x0102030405060708, inFlight: 128 << 20, rails: []endpoint{{}, sampleEnd}}
 	sampleFetch  = fetchRequest{session: 9, request: 5, oldest: 3, kind: 2, body: []byte("keys"), blocks: []wantedBlock{
 		{size: 0x11000, generation: 0x12345, line: 0xabc, rail: 1, pieces: []target{{0x7f0000002000, 1, 0x10000}, {0x7f0000202000, 2, 0x1000}}},
 		{size: 0, generation: generationEnd - 1, line: 1, pieces: []target{}},
@@ -44,7 +44,7 @@ func TestBytes(t *testing.T) {
 		want string
 	}{
 		{"open", sampleOpen.append(nil), "01020000" + "00100000" + end + "00100000007f0000" + "ddccbbaa" + "00000000" + otherEnd + "0100000000000000" + "00000000" + "00000000"},
-		{"opened", sampleOpened.append(nil), "0102000000000000" + "0807060504030201" + none + end},
+		{"opened", sampleOpened.append(nil), "0102000000000000" + "0807060504030201" + "0000000800000000" + none + end},
 		{"hold", appendHold(nil, 9), "0900000000000000"},
 		{"fetch", sampleFetch.append(nil), "0900000000000000" + "0500000000000000" + "0300000000000000" + "02000000" + "02000000" + "04000000" + "6b657973" +
 			"00100100" + "45230100" + "bc0a" + "01" + "00" + "02000000" + "00200000007f0000" + "01000000" + "00000100" + "00202000007f0000" + "02000000" + "00100000" +
@@ -133,6 +133,7 @@ func TestMalformed(t *testing.T) {
 		{"a table that goes round", 0, 56, bytes.Repeat([]byte{0xff}, 8)},
 		{"another number of rails", 1, 1, []byte{1}},
 		{"session 0", 1, 8, make([]byte, 8)},
+		{"nothing in flight", 1, 16, make([]byte, 8)},
 		{"request 0", 3, 8, []byte{0}},
 		{"oldest 0", 3, 16, []byte{0}},
 		{"an oldest above", 3, 16, []byte{6}},
@@ -176,7 +177,7 @@ func TestMalformed(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	of := func(gid string, networks ...string) fabric.GID {
-		g := fabric.GID{Address: netip.MustParseAddr(gid)}
+		g := fabric.GID{Type: fabric.RoCEv2, Address: netip.MustParseAddr(gid)}
 		for _, n := range networks {
 			g.Networks = append(g.Networks, netip.MustParsePrefix(n))
 		}

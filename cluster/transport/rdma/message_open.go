@@ -23,8 +23,9 @@ type callerRail struct {
 
 // openAnswer says what the server has made of it.
 type openAnswer struct {
-	session uint64
-	rails   []endpoint // as asked; one of no number: there is no port for it
+	session  uint64
+	inFlight uint64     // bytes of blocks that the caller may have asked for at once
+	rails    []endpoint // as asked; one of no number: there is no port for it
 }
 
 // endpoint is a fabric's, and the network that its port is in.
@@ -47,6 +48,9 @@ func wide(gid netip.Addr) netip.Addr { return netip.AddrFrom16(gid.As16()) }
 // prefixOf is the length of the network's prefix that a port is in, in bits of its GID's
 // 128; 0: none is known.
 func prefixOf(gid fabric.GID) int {
+	if gid.Type == fabric.InfiniBand {
+		return 64 // the subnet's
+	}
 	most := 0
 	for _, n := range gid.Networks {
 		bits := n.Bits()
@@ -159,6 +163,7 @@ func takeHead(r *fields.Reader) (rails uint8) {
 func (m *openAnswer) append(b []byte) []byte {
 	b = append(b, messageVersion, uint8(len(m.rails)), 0, 0, 0, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, m.session)
+	b = binary.LittleEndian.AppendUint64(b, m.inFlight)
 	for i := range m.rails {
 		if m.rails[i].Number == 0 {
 			b = append(b, make([]byte, endpointBytes)...)
@@ -176,9 +181,9 @@ func parseOpened(answer []byte, rails int) (openAnswer, error) {
 		r.Fail("%d rails, %d were asked for", n, rails)
 	}
 	zeros(&r, 6)
-	m := openAnswer{session: r.U64("session")}
-	if m.session == 0 {
-		r.Fail("session 0")
+	m := openAnswer{session: r.U64("session"), inFlight: r.U64("bytes in flight")}
+	if m.session == 0 || m.inFlight == 0 {
+		r.Fail("session %#x, %d bytes in flight", m.session, m.inFlight)
 	}
 	for range rails {
 		m.rails = append(m.rails, takeEndpoint(&r, true))
