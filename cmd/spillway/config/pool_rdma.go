@@ -80,3 +80,16 @@ func (p *Pool) explainTransport() string {
 	}
 	return text
 }
+
+// RDMABytes is the memory that is registered with each RDMA port at the least: where blocks
+// land and are sent from, the memory tier, and the stores' frames. Clients' comes on top.
+func (f *File) RDMABytes() int64 {
+	bytes := 2 * int64(f.Pool.RDMALanding)
+	if o, ok := f.Memory.Tier(); ok {
+		bytes += o.Bytes
+	}
+	for i := range f.Stores {
+		bytes += int64(f.Stores[i].FrameMemory)
+	}
+	return bytes
+}

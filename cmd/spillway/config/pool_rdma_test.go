@@ -74,6 +74,10 @@ rdma_landing = "1GiB"
 	if want := (fabric.Path{Timeout: 16, Retries: 6, TrafficClass: 104, ServiceLevel: 3}); o.Path != want || o.GIDIndex != 3 || o.LandingBytes != 1<<30 || fmt.Sprint(o.Ports) != "[mlx5_0:1]" {
 		t.Errorf("%+v", o)
 	}
+	f.Memory.DRAMBytes, f.Stores[0].FrameMemory = 3<<30, 1<<28
+	if got := f.RDMABytes(); got != 5<<30+1<<28 {
+		t.Errorf("%d bytes are registered", got)
+	}
 	plain := parse(t, smallest)
 	if o := plain.Pool.RDMAOptions(); o.Path.Timeout != 14 || o.Path.Retries != 5 || o.LandingBytes != 64<<20 || plain.Pool.Transport != TransportTCP {
 		t.Errorf("by default %+v", o)

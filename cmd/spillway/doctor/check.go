@@ -13,7 +13,7 @@ type Level string
 const (
 	OK   Level = "ok"   // as a store wants it
 	Warn Level = "warn" // a store works, slower or less safe
-	Bad  Level = "bad"  // a store does not open here, or breaks its promises
+	Bad  Level = "bad"  // a store does not open here, or breaks its promises; or what the configuration asks for is not to be had
 )
 
 // Check is one finding.
@@ -27,7 +27,8 @@ type Check struct {
 
 // Plan is what the user means to do with the directory.
 type Plan struct {
-	CapacityBytes int64 // of the store to come; 0: unknown
+	CapacityBytes int64     // of the store to come; 0: unknown
+	RDMA          *RDMAPlan // nil: not to be used
 }
 
 // Examine judges the facts, in the order in which one would look.
@@ -35,7 +36,7 @@ func Examine(f *Facts, plan Plan) []Check {
 	var all []Check
 	for _, check := range []func(*Facts, Plan) []Check{
 		directory, store, fileSystem, mountOptions, directIO, fileFeatures, space, openFiles,
-		kernel, uring, lockedMemory, hugePages, drives, affinity,
+		kernel, uring, lockedMemory, hugePages, drives, affinity, rdma,
 	} {
 		all = append(all, check(f, plan)...)
 	}

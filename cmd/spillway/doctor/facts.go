@@ -51,6 +51,7 @@ type Facts struct {
 	Transparent   string // the mode of transparent huge pages
 	CPUs          string // that this process may use
 	Nodes         []string
+	RDMA          RDMAFacts
 }
 
 // Gather collects the facts. It leaves nothing in the directory and takes no
@@ -82,6 +83,7 @@ func (m Machine) Gather(dir string) Facts {
 	f.HugePages = m.Number("proc/sys/vm/nr_hugepages")
 	f.Transparent = machine.Chosen(m.Text("sys/kernel/mm/transparent_hugepage/enabled"))
 	f.Nodes = m.NUMANodes()
+	f.RDMA = m.gatherRDMA()
 	return f
 }
 

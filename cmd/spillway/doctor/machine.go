@@ -8,8 +8,11 @@ package doctor
 import (
 	"errors"
 	"io/fs"
+	"net/netip"
 	"path/filepath"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/engine/device"
 	"github.com/spillway-kv/spillway/engine/machine"
 )
@@ -22,11 +25,17 @@ type Machine struct {
 	Uring  func() error
 	Holder func(dir string) (holder string, held bool, err error)
 	Space  func(dir string) (device.Space, error)
+
+	VerbsBuilt bool                          // this program can use RDMA devices
+	Verbs      func() ([]fabric.Port, error) // the ports of RDMA devices, as the library tells
+	MayUse     func(device string) error     // why a device's file cannot be opened
+	Networks   func(iface string) []netip.Prefix
 }
 
 // This is the machine that the process runs on.
 func This() Machine {
-	return Machine{System: machine.This(), Probe: device.Probe, Uring: device.ProbeUring, Holder: device.Holder, Space: spaceOf}
+	return Machine{System: machine.This(), Probe: device.Probe, Uring: device.ProbeUring, Holder: device.Holder, Space: spaceOf,
+		VerbsBuilt: verbs.Built, Verbs: verbs.New().Ports, MayUse: mayUse, Networks: networksOf}
 }
 
 // nearest is dir, absolute and with its links resolved, or the nearest folder

@@ -22,6 +22,14 @@ func spaceOf(dir string) (device.Space, error) {
 	return device.Space{TotalBytes: int64(s.Blocks) * unit, FreeBytes: int64(s.Bavail) * unit}, nil
 }
 
+// mayUse says why this process may not open a device's file for reading and writing.
+func mayUse(path string) error {
+	if err := unix.Access(path, unix.R_OK|unix.W_OK); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // What io_uring's set-up may be refused with.
 var (
 	errNotPermitted = error(unix.EPERM)
