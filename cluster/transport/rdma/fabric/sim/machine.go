@@ -50,7 +50,7 @@ func RoCE(host uint8, devices int) []fabric.Port {
 		v4 := netip.AddrFrom4([4]byte{10, 0, byte(i), host})
 		local := netip.AddrFrom16([16]byte{0xfe, 0x80, 8: 2, 14: byte(i), 15: host})
 		address := netip.AddrFrom16(v4.As16())
-		near := netip.PrefixFrom(v4, 24).Masked()
+		near := netip.PrefixFrom(address, 96+24).Masked()
 		name := fmt.Sprintf("eth%d", i)
 		ports[i] = fabric.Port{Device: fmt.Sprintf("sim%d", i), Number: 1, Ethernet: true, Active: true, State: "active",
 			MTUBytes: 4096, RateGbps: 100, Node: -1, Limits: Limits(), GIDs: []fabric.GID{
