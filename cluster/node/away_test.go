@@ -14,6 +14,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport"
 	netsim "github.com/spillway-kv/spillway/cluster/transport/sim"
 	"github.com/spillway-kv/spillway/cluster/wire"
 	"github.com/spillway-kv/spillway/engine"
@@ -27,6 +28,7 @@ import (
 type mesh struct {
 	t     *testing.T
 	move  pool.MoveOptions
+	wrap  func(transport.Transport) transport.Transport // around that of every node; nil: as it is
 	net   *netsim.Network
 	nodes []*meshNode
 }
@@ -49,8 +51,13 @@ func inMesh(t *testing.T, n int, change func(i int, o *Options), f func(m *mesh)
 
 func inMeshWith(t *testing.T, n int, move pool.MoveOptions, change func(i int, o *Options), f func(m *mesh)) {
 	t.Helper()
+	inMeshOver(t, n, nil, move, change, f)
+}
+
+func inMeshOver(t *testing.T, n int, wrap func(transport.Transport) transport.Transport, move pool.MoveOptions, change func(i int, o *Options), f func(m *mesh)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		m := &mesh{t: t, move: move, net: netsim.New(netsim.Config{Seed: 1, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 100 * time.Microsecond}})}
+		m := &mesh{t: t, move: move, wrap: wrap, net: netsim.New(netsim.Config{Seed: 1, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 100 * time.Microsecond}})}
 		world := membertest.New(1, 0, time.Millisecond)
 		for i := range n {
 			m.nodes = append(m.nodes, m.open(i, world, change))
@@ -84,10 +91,14 @@ func (m *mesh) open(i int, world *membertest.World, change func(i int, o *Option
 	meshMust(m.t, err)
 	n.store, err = engine.Open(engine.Options{Device: dev, IndexFS: vfs.NewCrashableMem(), CapacityBytes: 8 << 20, SegmentBytes: 128 << 10, LeaseShare: 0.9})
 	meshMust(m.t, err)
-	transport, err := m.net.Node(n.address)
+	node, err := m.net.Node(n.address)
 	meshMust(m.t, err)
+	over := transport.Transport(node)
+	if m.wrap != nil {
+		over = m.wrap(node)
+	}
 	id := member.ID{byte(i + 1)}
-	p, err := pool.New(pool.Options{PoolID: "mesh", Node: id, Name: n.address, Dir: m.t.TempDir(), Transport: transport, Move: m.move,
+	p, err := pool.New(pool.Options{PoolID: "mesh", Node: id, Name: n.address, Dir: m.t.TempDir(), Transport: over, Move: m.move,
 		Members: world.Join(member.Member{ID: id, Name: n.address, Address: n.address, State: member.Active, ProtocolLow: 1, ProtocolHigh: 1})})
 	meshMust(m.t, err)
 	o := Options{Stores: []*engine.Store{n.store}, Pool: p}
