@@ -80,7 +80,7 @@ func (m *merged) job() Job {
 		j.TotalErrors, j.FirstError = &errors, &first
 	}
 	j.Spillway = &SpillwayJob{Workers: m.workers, CPUScope: "process, by I/Os", Target: m.config.Target, BlockBytes: m.config.BlockBytes, Error: m.errText, OpenLoop: m.config.OpenLoop,
-		Read: m.spillwayStats(Read), Write: m.spillwayStats(Write), Prefix: m.prefixLoads()}
+		Read: m.spillwayStats(Read), Write: m.spillwayStats(Write), Prefix: m.prefixLoads(), Origins: originsOf(m.origins)}
 	if ios > 0 && bytes > 0 {
 		cpu := m.usage.User + m.usage.System
 		j.Spillway.CPUPerIOUS = decimal(cpu.Seconds() * 1e6 / float64(ios))

@@ -3,6 +3,7 @@ package result
 import (
 	"encoding/json"
 
+	"github.com/spillway-kv/spillway/fio/origin"
 	"github.com/spillway-kv/spillway/fio/sweep"
 )
 
@@ -165,8 +166,11 @@ type SpillwayJob struct {
 	Read       *SpillwayStats `json:"read,omitempty"`
 	Write      *SpillwayStats `json:"write,omitempty"`
 	Prefix     *PrefixLoads   `json:"prefix_loads,omitempty"` // of traces and chats
-	CPUPerIOUS *Decimal       `json:"cpu_per_io_us"`          // user and system, over all I/Os that were done
-	CPUPerGBS  *Decimal       `json:"cpu_per_gb_s"`           // seconds per 10^9 bytes
+	// Origins are where the blocks came from that a daemon answered, as the daemon counts;
+	// its other clients, and the ramp, are in it.
+	Origins    []*origin.Origin `json:"origins,omitempty"`
+	CPUPerIOUS *Decimal         `json:"cpu_per_io_us"` // user and system, over all I/Os that were done
+	CPUPerGBS  *Decimal         `json:"cpu_per_gb_s"`  // seconds per 10^9 bytes
 }
 
 // SpillwayStats count what fio does not tell apart.

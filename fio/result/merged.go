@@ -24,6 +24,7 @@ type merged struct {
 	errText    string
 	steady     *SteadyState
 	prefix     *prefixTally // nil: no requests of an engine
+	origins    []OriginSpan // of each daemon
 }
 
 // mergeRecorders adds up recorders, one at least, at a time of the run.
@@ -104,6 +105,7 @@ func (m *merged) add(r *Recorder) {
 		}
 		m.prefix.merge(r.prefix)
 	}
+	m.addOrigin(r.origin)
 	if m.steady == nil {
 		m.steady = r.steady
 	}

@@ -27,6 +27,7 @@ type Recorder struct {
 	errText    string
 	steady     *SteadyState
 	prefix     *prefixTally // nil: no request yet
+	origin     *OriginSpan  // nil: nobody counted
 	turnNS     int64        // when the worker had written all and began to read it back; 0: it did not
 	turnReads  bool         // it has read before, too
 }

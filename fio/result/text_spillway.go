@@ -32,6 +32,7 @@ func (j *SpillwayJob) text(b *bytes.Buffer) {
 		}
 	}
 	j.Prefix.text(b)
+	originText(b, j.Origins)
 	if j.CPUPerIOUS != nil && j.CPUPerGBS != nil {
 		fmt.Fprintf(b, "     cpu cost  : %.2f usec per I/O, %.3f s per GB\n", *j.CPUPerIOUS, *j.CPUPerGBS)
 	}

@@ -223,6 +223,8 @@ func (k *crew) run(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { k.stopping.Store(true) })()
 	stopSteady := k.watchSteady()
 	defer stopSteady()
+	count := k.counting(ctx)
+	defer count()
 	var all sync.WaitGroup
 	errs := make([]error, len(k.workers))
 	for i, w := range k.workers {

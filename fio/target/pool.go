@@ -11,6 +11,7 @@ import (
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/origin"
 	"github.com/spillway-kv/spillway/fio/payload"
 )
 
@@ -84,6 +85,19 @@ func (p *pool) Facts() Facts {
 		"there is no slat: when the daemon calls the system is not seen from here",
 		"a write of a block that is present already becomes a write of a new one: a store never writes over a block",
 		"the daemon answers a damaged block as a miss; its own counters tell"}}
+}
+
+// Counts implements Counter.
+func (p *pool) Counts(ctx context.Context) (*origin.Counts, error) {
+	c, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	counts, err := origin.Read(ctx, c)
+	return &counts, err
 }
 
 // Close implements Target.

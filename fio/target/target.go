@@ -14,6 +14,7 @@ import (
 
 	"github.com/spillway-kv/spillway/fio/job"
 	"github.com/spillway-kv/spillway/fio/load"
+	"github.com/spillway-kv/spillway/fio/origin"
 	"github.com/spillway-kv/spillway/fio/payload"
 )
 
@@ -121,6 +122,11 @@ type Lane interface {
 // in one call.
 type Toucher interface {
 	Touch(namespace uint16, blockBytes int, blocks []uint64)
+}
+
+// Counter is a Target that counts where its blocks come from.
+type Counter interface {
+	Counts(ctx context.Context) (*origin.Counts, error)
 }
 
 // IO is one I/O. The runner fills in the op and, for a write, Data; the target the
