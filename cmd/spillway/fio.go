@@ -21,13 +21,15 @@ import (
 // by package fio/job: see takeFio.
 type fioCmd struct {
 	budget.Ask
-	JSON         bool     `name:"json" help:"The same as --output-format=json; errors go to stderr as JSON."`
-	Sweep        string   `placeholder:"iodepth=LIST" help:"Run the last job at one queue depth after the other, such as iodepth=1,2,4,8, and find the knee."`
-	Precondition bool     `help:"Before the jobs bring the files of raw to steady state: write them over twice, then at random until the rate is level."`
-	AllowForeign bool     `help:"Allow a block device, a file or a store that no benchmark made. What is there may be destroyed."`
-	Report       string   `placeholder:"FILE" complete:"file" help:"Write a page with charts and the machine's facts: one HTML file that needs nothing else."`
-	Quiet        bool     `help:"Show no progress."`
-	Jobs         []string `arg:"" optional:"" name:"jobfile|--name=NAME|--option=value" complete:"file" help:"Job files, jobs and options, as in fio."`
+	JSON              bool     `name:"json" help:"The same as --output-format=json; errors go to stderr as JSON."`
+	Sweep             string   `placeholder:"iodepth=LIST" help:"Run the last job at one queue depth after the other, such as iodepth=1,2,4,8, and find the knee."`
+	CompareTransports int      `placeholder:"ROUNDS" help:"Run the jobs, which only read through daemons of a pool, with blocks of other nodes coming by RDMA and by TCP in turns, so many rounds (15 are good), and compare."`
+	CompareDaemon     []string `placeholder:"PATH|ADDRESS" help:"With --compare-transports: socket, or admin address, of another node's daemon, whose processor time counts, too."`
+	Precondition      bool     `help:"Before the jobs bring the files of raw to steady state: write them over twice, then at random until the rate is level."`
+	AllowForeign      bool     `help:"Allow a block device, a file or a store that no benchmark made. What is there may be destroyed."`
+	Report            string   `placeholder:"FILE" complete:"file" help:"Write a page with charts and the machine's facts: one HTML file that needs nothing else."`
+	Quiet             bool     `help:"Show no progress."`
+	Jobs              []string `arg:"" optional:"" name:"jobfile|--name=NAME|--option=value" complete:"file" help:"Job files, jobs and options, as in fio."`
 
 	asked *job.Run
 }

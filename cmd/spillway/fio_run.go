@@ -56,6 +56,9 @@ func (f *fioRun) resultConfig() result.Config {
 
 // jobs finds what to judge by, runs the jobs, and judges.
 func (f *fioRun) jobs(ctx context.Context) error {
+	if err := f.checkCompare(); err != nil {
+		return err
+	}
 	if err := f.findGates(ctx); err != nil {
 		return err
 	}
@@ -80,10 +83,14 @@ func (f *fioRun) all(ctx context.Context, set *target.Set, jobs []job.Job) error
 			return err
 		}
 	}
-	runJobs := func(ctx context.Context, jobs []job.Job) error {
-		return fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: f.result, Start: f.start, Progress: f.progress,
+	into := func(ctx context.Context, jobs []job.Job, r *result.Run) error {
+		return fiorun.Run(ctx, fiorun.Config{Jobs: jobs, Open: set.Open, Result: r, Start: f.start, Progress: f.progress,
 			Compute: f.gates.computes(), StatusInterval: f.c.asked.Options.StatusInterval, Status: f.status, Opened: f.opened})
 	}
+	if f.c.CompareTransports > 0 {
+		return f.compare(ctx, jobs, into)
+	}
+	runJobs := func(ctx context.Context, jobs []job.Job) error { return into(ctx, jobs, f.result) }
 	if f.depths != nil {
 		before, last := lastPhase(jobs)
 		if err := runJobs(ctx, before); err != nil {

@@ -43,6 +43,8 @@ type view struct {
 	Jobs       []jobView
 	Rows       []row // the table of all jobs
 	HasService bool
+	Transports *transportsView // nil: they were not compared
+	Origins    []fact          // where blocks of daemons came from
 	Machine    []fact
 	Options    []fact
 	Notes      []string
@@ -87,12 +89,14 @@ func viewOf(d *result.Document) *view {
 				v.Verdicts = append(v.Verdicts, verdict)
 			}
 		}
+		v.Transports = transportsOf(s.Transports)
 		if f, ok := sweepFigure(s.Sweep); ok {
 			v.Charts = append(v.Charts, f)
 		}
 	}
 	v.Tiles = tiles(d)
 	v.Rows = rows(d)
+	v.Origins = origins(d)
 	for _, r := range v.Rows {
 		v.HasService = v.HasService || r.Service != ""
 	}

@@ -2,17 +2,21 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spillway-kv/spillway/fio"
 	"github.com/spillway-kv/spillway/fio/chart/charttest"
+	"github.com/spillway-kv/spillway/fio/compare"
+	"github.com/spillway-kv/spillway/fio/origin"
 	"github.com/spillway-kv/spillway/fio/result"
 	"github.com/spillway-kv/spillway/fio/sweep"
 )
@@ -76,6 +80,8 @@ func samples(t *testing.T) map[string]*result.Document {
 	all["pass"].Spillway.Sweep = sampleSweep(12e6)
 	e := all["pass"].Spillway.Sweep.Drives(64)
 	all["pass"].Spillway.Estimate = &e
+	all["pass"].Spillway.Transports = sampleTransports(t)
+	all["pass"].Jobs[0].Spillway.Origins = []*origin.Origin{{Node: "a", Here: 3, Peers: []origin.Peer{{Node: "b <&>", Blocks: 70, RDMA: 70, Way: "rdma"}}}}
 	prefixes(all["loads"])
 	prefixes(all["plain"])
 	all["plain"].Spillway.Loads.Verdict, all["plain"].Spillway.Verdict = "over budget", nil
@@ -99,6 +105,21 @@ func prefixes(d *result.Document) {
 	if g := d.Spillway.Verdict; g != nil {
 		g.Verdict, g.Reason = result.NotJudged, "requests of an engine are judged by their whole prefixes"
 	}
+}
+
+func sampleTransports(t *testing.T) *compare.Comparison {
+	c, err := compare.Run(t.Context(), 15, func(_ context.Context, round int, way string) (compare.Turn, error) {
+		one := compare.Turn{BWBytes: 5e9 + float64(round)*1e7, P50NS: 3e6, P99NS: 9e6, CPUPerGBS: 0.4, TCP: 70}
+		if way == origin.RDMA {
+			one = compare.Turn{BWBytes: 9e9, P50NS: 2e6, P99NS: 5e6, CPUPerGBS: 0.2, RDMA: 70}
+		}
+		return one, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.CPUOf, c.Doubt = []string{"this process", "/run/spillway.sock"}, "it is made up"
+	return c
 }
 
 func sampleSweep(budgetNS int64) *sweep.Sweep {
@@ -149,5 +170,16 @@ func TestPages(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTransports: the comparison and where blocks came from are on the page, and why the
+// numbers are none.
+func TestTransports(t *testing.T) {
+	html := string(write(t, samples(t)["pass"]))
+	for _, want := range []string{"RDMA against TCP", "1.79 (", "not compare the two: it is made up", "0.200 s", "Where the blocks came from", "b &lt;&amp;&gt; 70 by rdma", "/run/spillway.sock"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("no %q on the page", want)
+		}
 	}
 }

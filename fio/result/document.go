@@ -3,6 +3,7 @@ package result
 import (
 	"encoding/json"
 
+	"github.com/spillway-kv/spillway/fio/compare"
 	"github.com/spillway-kv/spillway/fio/origin"
 	"github.com/spillway-kv/spillway/fio/sweep"
 )
@@ -151,8 +152,10 @@ type Spillway struct {
 	Budget   json.RawMessage `json:"budget,omitempty"`         // how the budget was derived
 	Sweep    *sweep.Sweep    `json:"sweep,omitempty"`
 	Estimate *sweep.Estimate `json:"drives_estimate,omitempty"` // by Little's law
-	Machine  *Machine        `json:"machine,omitempty"`
-	Status   []Status        `json:"status,omitempty"` // with status-interval
+	// Transports compares RDMA and TCP, with compare-transports.
+	Transports *compare.Comparison `json:"transports,omitempty"`
+	Machine    *Machine            `json:"machine,omitempty"`
+	Status     []Status            `json:"status,omitempty"` // with status-interval
 }
 
 // SpillwayJob is what we add to each job.

@@ -65,6 +65,7 @@ func (s *Spillway) text(b *bytes.Buffer) {
 		fmt.Fprintf(b, "; %s.\n", v.Reason)
 	}
 	s.sweepText(b)
+	transportsText(b, s.Transports)
 	if s.Error != "" {
 		fmt.Fprintf(b, "\nThe run did not end well: %s\n", s.Error)
 	}
