@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +46,9 @@ func (c *poolStatusCmd) run(ctx context.Context, st *state) error {
 		return err
 	}
 	if len(s.Peers) == 0 {
+		if err := sayAll(st.stdout, noRDMA(&s)); err != nil {
+			return err
+		}
 		_, err := fmt.Fprintln(st.stdout, "\nno other node: is one of theirs named as a seed? spillway pool members says what became of the seeds")
 		return err
 	}
@@ -54,7 +58,15 @@ func (c *poolStatusCmd) run(ctx context.Context, st *state) error {
 	if err := table(st.stdout, peerRows(&s)); err != nil {
 		return err
 	}
-	return sayAll(st.stdout, append(linkCauses(&s), wayCauses(&s)...))
+	return sayAll(st.stdout, slices.Concat(noRDMA(&s), linkCauses(&s), wayCauses(&s)))
+}
+
+// noRDMA is why this node has no RDMA though its configuration asks for it.
+func noRDMA(s *admin.PoolStatus) []string {
+	if s.TransportWhy == "" {
+		return nil
+	}
+	return []string{"by tcp, not by rdma: " + s.TransportWhy}
 }
 
 // linkCauses are why members have no link.
@@ -138,7 +150,7 @@ func poolHead(s *admin.PoolStatus) [][]string {
 	return [][]string{
 		{"pool " + s.Pool, "node " + s.Name, s.State, "data " + s.Address, "gossip " + s.Gossip},
 		{"", fmt.Sprintf("%.12s", s.Node), fmt.Sprintf("%d of %s used", usable, units.Count(int64(len(s.Peers)), "peer")),
-			fmt.Sprintf("copies %d, placement %s", s.Copies, s.Placement), secured("keyring", s.Keyring) + ", " + secured("TLS", s.TLS)},
+			fmt.Sprintf("copies %d, placement %s, by %s", s.Copies, s.Placement, s.Transport), secured("keyring", s.Keyring) + ", " + secured("TLS", s.TLS)},
 	}
 }
 

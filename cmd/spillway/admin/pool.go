@@ -58,12 +58,14 @@ var errNoPool = errors.New("this daemon is in no pool: give pool.id in its confi
 
 // PoolStatus is the JSON of /v1/pool.
 type PoolStatus struct {
-	Type     string `json:"type"`     // pool_status
-	Instance string `json:"instance"` // 32 hex digits, new at each start of the daemon
-	Gossip   string `json:"gossip"`   // where other nodes reach its gossip: what they name as a seed
-	Keyring  bool   `json:"keyring"`  // the gossip is encrypted
-	TLS      bool   `json:"tls"`      // data connections are encrypted, and both sides show certificates
-	Newest   uint64 `json:"newest"`   // number of the newest event
+	Type         string   `json:"type"`                    // pool_status
+	Instance     string   `json:"instance"`                // 32 hex digits, new at each start of the daemon
+	Gossip       string   `json:"gossip"`                  // where other nodes reach its gossip: what they name as a seed
+	Keyring      bool     `json:"keyring"`                 // the gossip is encrypted
+	TLS          bool     `json:"tls"`                     // data connections are encrypted, and both sides show certificates
+	Ports        []string `json:"rdma_ports,omitempty"`    // RDMA ports in use, each with its address; absent without RDMA
+	TransportWhy string   `json:"transport_why,omitempty"` // why blocks do not come by RDMA, which the configuration asks for; absent: they do, or it does not
+	Newest       uint64   `json:"newest"`                  // number of the newest event
 	pool.Stat
 }
 

@@ -13,6 +13,8 @@ const peersShown = 128
 // poolFacts are what the metrics of a pool are made of.
 type poolFacts struct {
 	stat      pool.Stat
+	ports     int    // of RDMA, in use
+	why       string // why there is no RDMA, if it is wanted
 	members   member.Status
 	transport tcp.Counts
 }
@@ -75,6 +77,10 @@ var poolRows = []row[poolFacts]{
 	{"pool_erase_damages", "Times, ever, that what this node knew of erasures was damaged, and was learned anew.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Damages) }},
 	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "behind", func(f *poolFacts) float64 { return float64(f.stat.Erase.Behind) }},
 	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "outdated", func(f *poolFacts) float64 { return float64(f.stat.Erase.Outdated) }},
+	{"pool_transport", "1 for what carries blocks where both nodes have it.", "transport", "tcp", func(f *poolFacts) float64 { return truth(f.stat.Transport == "tcp") }},
+	{"pool_transport", "1 for what carries blocks where both nodes have it.", "transport", "rdma", func(f *poolFacts) float64 { return truth(f.stat.Transport == "rdma") }},
+	{"pool_rdma_missing", "1 if the configuration asks for RDMA and this node has none: spillway pool status says why.", "", "", func(f *poolFacts) float64 { return truth(f.why != "") }},
+	{"pool_rdma_ports", "RDMA ports in use.", "", "", func(f *poolFacts) float64 { return float64(f.ports) }},
 	{"pool_connections", "Data connections with other nodes.", "", "", func(f *poolFacts) float64 { return float64(f.transport.Connections) }},
 	{"pool_links_lost_total", "Links that ended otherwise than in order.", "", "", func(f *poolFacts) float64 { return float64(f.transport.Lost) }},
 	{"pool_dials_failed_total", "Links to other nodes that could not be made.", "", "", func(f *poolFacts) float64 { return float64(f.transport.DialsFailed) }},
@@ -166,7 +172,8 @@ func describePool(c *collector) {
 
 // pool sends the metrics of a pool.
 func (e emitter) pool(p Pool) {
-	f := poolFacts{p.Status().Stat, p.Membership(), p.Transport()}
+	s := p.Status()
+	f := poolFacts{s.Stat, len(s.Ports), s.TransportWhy, p.Membership(), p.Transport()}
 	emit(e, poolRows, &f)
 	shown := map[string]bool{} // a name is one node's, but for moments
 	for i := range f.stat.Peers {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
 	"github.com/spillway-kv/spillway/engine"
@@ -31,6 +32,8 @@ type Options struct {
 	Version string
 	Stderr  io.Writer           // the log
 	Getenv  func(string) string // os.Getenv, for the service manager
+	// Fabric has the RDMA devices, for tests; nil: this machine's.
+	Fabric fabric.Fabric
 	// Began is called with the address of the admin interface once that listens, if
 	// there is one. May be nil.
 	Began func(address string)

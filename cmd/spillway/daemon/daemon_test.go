@@ -19,6 +19,7 @@ import (
 
 	"github.com/spillway-kv/spillway/client"
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cmd/spillway/config"
 	"github.com/spillway-kv/spillway/engine"
 )
@@ -54,6 +55,7 @@ type rig struct {
 	address chan string
 	stop    context.CancelFunc
 	ended   chan error
+	fabric  fabric.Fabric // nil: this machine's
 }
 
 // newRig writes a configuration with so many stores; more is added to it.
@@ -91,7 +93,7 @@ func (r *rig) start() *rig {
 	must(r.t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop, r.ended, r.address = stop, make(chan error, 1), make(chan string, 1)
-	o := Options{Config: f, Load: r.load, Reload: r.reload, Version: "v1", Stderr: &r.log, Getenv: func(name string) string { return r.env[name] },
+	o := Options{Config: f, Load: r.load, Reload: r.reload, Version: "v1", Stderr: &r.log, Fabric: r.fabric, Getenv: func(name string) string { return r.env[name] },
 		Began: func(address string) { r.address <- address }}
 	go func() { r.ended <- Run(ctx, o) }()
 	r.t.Cleanup(func() {

@@ -24,12 +24,13 @@ var _ admin.Pool = (*operator)(nil)
 
 func (o *operator) Status() admin.PoolStatus {
 	s := o.in.gossip.Status()
-	return admin.PoolStatus{Gossip: s.GossipAddress, Keyring: s.Encrypted, TLS: o.in.transport.Secured(), Stat: o.in.pool.Stat()}
+	t := o.in.transport
+	return admin.PoolStatus{Gossip: s.GossipAddress, Keyring: s.Encrypted, TLS: t.control.Secured(), Ports: t.ports, TransportWhy: t.why, Stat: o.in.pool.Stat()}
 }
 
 func (o *operator) Membership() member.Status { return o.in.gossip.Status() }
 
-func (o *operator) Transport() tcp.Counts { return o.in.transport.Counts() }
+func (o *operator) Transport() tcp.Counts { return o.in.transport.control.Counts() }
 
 func (o *operator) Events() *journal.Journal { return o.in.events }
 

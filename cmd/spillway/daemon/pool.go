@@ -23,7 +23,7 @@ import (
 type inPool struct {
 	lock      *os.File // of the pool's directory
 	events    *journal.Journal
-	transport *tcp.Transport
+	transport *carriers
 	gossip    *member.Gossip
 	pool      *pool.Pool // the node's, once there is one: it starts and closes it, and with it the transport
 }
@@ -50,10 +50,10 @@ func (d *daemon) openPool() (err error) {
 	if err != nil {
 		return fmt.Errorf("who this node is (pool.dir): %w", err)
 	}
-	if p.transport, err = tcp.Listen(d.transportOptions()); err != nil {
-		return fmt.Errorf("pool.bind %s: %w", c.Bind, err)
+	if p.transport, err = d.openCarriers(); err != nil {
+		return err
 	}
-	o, err := d.memberOptions(id, p.transport.Address())
+	o, err := d.memberOptions(id, p.transport.best.Address())
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (d *daemon) openPool() (err error) {
 		d.log.Warn("the pool is open: "+who, "docs", "docs/operations.md, keys and certificates")
 	}
 	self := p.gossip.Status()
-	d.log.Info("a node of a pool", "pool", c.ID, "name", o.Name, "node", id.ID, "start", id.Start, "data", self.Self.Address, "gossip", self.GossipAddress, "seeds", c.Seeds)
+	d.log.Info("a node of a pool", "pool", c.ID, "name", o.Name, "node", id.ID, "start", id.Start, "data", self.Self.Address, "transport", p.transport.best.Name(), "gossip", self.GossipAddress, "seeds", c.Seeds)
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (d *daemon) memberOptions(id member.Identity, data net.Addr) (o member.Opti
 
 func (d *daemon) poolOptions(id member.ID, name string) pool.Options {
 	c := &d.config.Pool
-	return pool.Options{PoolID: c.ID, Node: id, Name: name, Dir: d.config.PoolDir(), Members: d.pool.gossip, Transport: d.pool.transport, Logger: d.log,
+	return pool.Options{PoolID: c.ID, Node: id, Name: name, Dir: d.config.PoolDir(), Members: d.pool.gossip, Transport: d.pool.transport.best, Logger: d.log,
 		MatchTime: c.MatchTime.Duration, GetTime: c.GetTime.Duration, PutTime: c.PutTime.Duration, Copies: c.Copies,
 		PutQueueBytes: int64(d.config.Puts.QueueBytes), PutQueueTime: d.config.Puts.QueueTime.Duration,
 		LocalPlacement: c.Placement == config.PlacementLocal, Journal: d.pool.events, Erase: pool.EraseOptions{Stores: d.storeFacts()},
@@ -161,7 +161,7 @@ func (p *inPool) abandon() error {
 	}
 	var errs []error
 	if p.transport != nil {
-		errs = append(errs, p.transport.Close()) // again, where a pool has closed it
+		errs = append(errs, p.transport.best.Close()) // again, where a pool has closed it
 	}
 	if p.gossip != nil {
 		errs = append(errs, p.gossip.Close())

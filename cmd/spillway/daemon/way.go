@@ -10,7 +10,7 @@ import (
 
 // PlainFor implements admin.Pool.
 func (o *operator) PlainFor(d time.Duration) error {
-	ways, more := transport.Transport(o.in.transport).(transport.Ways)
+	ways, more := o.in.transport.best.(transport.Ways)
 	if !more {
 		return fmt.Errorf("%w: this node has no other way than TCP", admin.ErrState)
 	}
