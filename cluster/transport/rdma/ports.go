@@ -28,36 +28,78 @@ func (p *port) endpoint(e fabric.Endpoint) endpoint { return endpoint{e, prefixO
 // ErrPort says that a port of Options.Ports is not to be used.
 var ErrPort = errors.New("no such RDMA port")
 
-// openPorts opens the ports that the options name, or all that are of use.
+// Choice is a port, with the address to use on it.
+type Choice struct {
+	Port fabric.Port
+	GID  fabric.GID
+}
+
+// Choose says which ports a transport with these names (Options.Ports) and this index of
+// the address (Options.GIDIndex) uses, and why each of the others that it wanted is left
+// out. An error says why none.
+func Choose(ports []fabric.Port, names []string, gidIndex int) (chosen []Choice, left []error, err error) {
+	if ports, err = namedPorts(ports, names); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range ports {
+		gid, err := choose(&p, gidIndex)
+		switch {
+		case err != nil:
+			left = append(left, fmt.Errorf("%s: %w", p.Name(), err))
+		case len(chosen) == railsMax:
+			left = append(left, fmt.Errorf("%s: %d ports are enough", p.Name(), railsMax))
+		default:
+			chosen = append(chosen, Choice{p, gid})
+		}
+	}
+	return chosen, left, noneOf(len(chosen), left)
+}
+
+// noneOf is the error of having no port.
+func noneOf(n int, left []error) error {
+	switch {
+	case n > 0:
+		return nil
+	case len(left) == 0:
+		return fmt.Errorf("%w: no device has a port", fabric.ErrNone)
+	}
+	return fmt.Errorf("no RDMA port is of use: %w", errors.Join(left...))
+}
+
+// choose says with which address a port is of use.
+func choose(p *fabric.Port, gidIndex int) (fabric.GID, error) {
+	switch {
+	case !p.Active:
+		return fabric.GID{}, fmt.Errorf("%w: the port is %s", fabric.ErrNone, p.State)
+	case linesOf(p) < linesMin:
+		return fabric.GID{}, fmt.Errorf("%w: a queue pair takes only %d receives", fabric.ErrUnsupported, p.Limits.ReceivesMax)
+	}
+	return chooseGID(p, gidIndex)
+}
+
+// openPorts opens the ports that the options choose, or as many of them as can be.
 func openPorts(o *Options) ([]*port, error) {
 	found, err := o.Fabric.Ports()
 	if err != nil {
 		return nil, err
 	}
-	if found, err = namedPorts(found, o.Ports); err != nil {
+	chosen, left, err := Choose(found, o.Ports, o.GIDIndex)
+	if err != nil {
 		return nil, err
 	}
 	var ports []*port
-	var whyNot []error
-	for _, info := range found {
-		if len(ports) == railsMax {
-			break
-		}
-		p, err := openPort(o, info)
+	for _, c := range chosen {
+		device, err := o.Fabric.Open(c.Port, c.GID)
 		if err != nil {
-			whyNot = append(whyNot, fmt.Errorf("%s: %w", info.Name(), err))
+			left = append(left, fmt.Errorf("%s: %w", c.Port.Name(), err))
 			continue
 		}
-		p.index = len(ports)
-		ports = append(ports, p)
+		ports = append(ports, &port{index: len(ports), device: device, info: c.Port, gid: c.GID})
 	}
-	if len(ports) == 0 {
-		if len(whyNot) == 0 {
-			return nil, fmt.Errorf("%w: no device has a port", fabric.ErrNone)
-		}
-		return nil, fmt.Errorf("no RDMA port is of use: %w", errors.Join(whyNot...))
+	if err := noneOf(len(ports), left); err != nil {
+		return nil, err
 	}
-	for _, err := range whyNot {
+	for _, err := range left {
 		o.Logger.Warn("an RDMA port is not used", "err", err)
 	}
 	return ports, nil
@@ -86,24 +128,6 @@ func namedPorts(found []fabric.Port, names []string) ([]fabric.Port, error) {
 		}
 	}
 	return chosen, nil
-}
-
-func openPort(o *Options, info fabric.Port) (*port, error) {
-	if !info.Active {
-		return nil, fmt.Errorf("%w: the port is %s", fabric.ErrNone, info.State)
-	}
-	if linesOf(&info) < linesMin {
-		return nil, fmt.Errorf("%w: a queue pair takes only %d receives", fabric.ErrUnsupported, info.Limits.ReceivesMax)
-	}
-	gid, err := chooseGID(&info, o.GIDIndex)
-	if err != nil {
-		return nil, err
-	}
-	device, err := o.Fabric.Open(info, gid)
-	if err != nil {
-		return nil, err
-	}
-	return &port{device: device, info: info, gid: gid}, nil
 }
 
 // chooseGID finds the address that a port speaks under.

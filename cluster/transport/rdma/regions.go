@@ -16,11 +16,14 @@ import (
 // make a new list.
 type regions struct {
 	ports []*port
-	now   atomic.Pointer[[]*region] // by base; the list does not change
+	now   atomic.Pointer[snapshot]
 
 	mu     sync.Mutex // held by who changes now, and while a device is asked
-	closed bool       // devices are closed once nothing is registered
+	closed bool
 }
+
+// snapshot is what was registered at some time, by base. It does not change.
+type snapshot []*region
 
 // region is one piece of memory that is registered with every port.
 type region struct {
@@ -36,7 +39,7 @@ type registered struct {
 	localKey, remoteKey uint32
 }
 
-func (s *regions) list() []*region {
+func (s *regions) list() snapshot {
 	if list := s.now.Load(); list != nil {
 		return *list
 	}
@@ -74,17 +77,19 @@ func (s *regions) add(mem []byte, use transport.Use) (*region, error) {
 	return r, nil
 }
 
-// remove ends a registration. After an error memory stays registered with some port.
+// remove ends a registration, if it has not ended before. After an error memory stays
+// registered with some port.
 func (s *regions) remove(r *region) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(s.list()), func(other *region) bool { return other == r })
-	s.now.Store(&list)
-	err := r.deregister()
-	if s.closed && len(list) == 0 {
-		err = errors.Join(err, s.closeDevices())
+	list := slices.Clone(s.list())
+	i := slices.Index(list, r)
+	if i < 0 {
+		return nil
 	}
-	return err
+	list = slices.Delete(list, i, i+1)
+	s.now.Store(&list)
+	return r.deregister()
 }
 
 func (r *region) deregister() (err error) {
@@ -94,55 +99,68 @@ func (r *region) deregister() (err error) {
 	return err
 }
 
-// close closes the devices once nothing is registered any more, and lets nothing be added.
-func (s *regions) close() error {
+// close ends all registrations, and closes the devices.
+func (s *regions) close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed = true; len(s.list()) > 0 {
-		return nil
+	for _, r := range s.list() {
+		err = errors.Join(err, r.deregister())
 	}
-	return s.closeDevices()
-}
-
-func (s *regions) closeDevices() (err error) {
+	s.now.Store(nil)
+	s.closed = true
 	for _, p := range s.ports {
 		err = errors.Join(err, p.device.Close())
 	}
 	return err
 }
 
-// find is the region that has all of piece, or nil.
-func (s *regions) find(piece []byte) *region {
-	list := s.list()
+// find is the region that has the first bytes of piece, and how many; nil: there is none.
+func (list snapshot) find(piece []byte) (r *region, n int) {
 	base := addressOf(piece)
 	i, found := slices.BinarySearchFunc(list, base, func(r *region, base uint64) int { return cmp.Compare(r.base, base) })
 	if !found {
 		i--
 	}
-	if i < 0 || base+uint64(len(piece)) > list[i].end {
-		return nil
+	if i < 0 || base >= list[i].end {
+		return nil, 0
 	}
-	return list[i]
+	return list[i], int(min(list[i].end-base, uint64(len(piece))))
 }
 
-// sourceOf is where a port finds a piece that is to be sent; false: its memory is not
-// registered.
-func (t *Transport) sourceOf(p *port, piece []byte) (address uint64, key uint32, ok bool) {
-	r := t.regions.find(piece)
-	if r == nil {
-		return 0, 0, false
+// source is where a port finds the first n bytes of mem, which are to be sent; 0: they are
+// not registered.
+func (s *regions) source(port int, mem []byte) (address uint64, key uint32, n int) {
+	r, n := s.list().find(mem)
+	if n == 0 {
+		return 0, 0, 0
 	}
-	at := &r.at[p.index]
-	return at.address + addressOf(piece) - r.base, at.localKey, true
+	at := &r.at[port]
+	return at.address + addressOf(mem) - r.base, at.localKey, n
 }
 
-// targetOf is where a peer writes to a piece through a port. The piece is in memory that
-// landable has said yes of.
-func (t *Transport) targetOf(p *port, piece []byte) (target, bool) {
-	r := t.regions.find(piece)
-	if r == nil || r.use&transport.Destination == 0 {
-		return target{}, false
+// landable reports whether peers may write to all of some pieces.
+func (list snapshot) landable(pieces [][]byte) bool {
+	for _, p := range pieces {
+		for len(p) > 0 {
+			r, n := list.find(p)
+			if n == 0 || r.use&transport.Destination == 0 {
+				return false
+			}
+			p = p[n:]
+		}
 	}
-	at := &r.at[p.index]
-	return target{address: at.address + addressOf(piece) - r.base, key: at.remoteKey, bytes: uint32(len(piece))}, true
+	return true
+}
+
+// targets appends to to where a peer writes to pieces through a port. They are landable.
+func (list snapshot) targets(to []target, port int, pieces [][]byte) []target {
+	for _, p := range pieces {
+		for len(p) > 0 {
+			r, n := list.find(p)
+			at := &r.at[port]
+			to = append(to, target{address: at.address + addressOf(p) - r.base, key: at.remoteKey, bytes: uint32(n)})
+			p = p[n:]
+		}
+	}
+	return to
 }

@@ -28,6 +28,7 @@ type room struct {
 type berth struct {
 	room  *room
 	units []int32
+	lost  bool // a device may write to it for ever: it is never given back
 }
 
 func newRoom(s *regions, nBytes int64, use transport.Use) (*room, error) {
@@ -71,7 +72,7 @@ func (r *room) wait(ctx context.Context, nBytes int) (*berth, error) {
 }
 
 func (r *room) give(nBytes int) *berth {
-	b := &berth{r, make([]int32, unitsOf(nBytes))}
+	b := &berth{room: r, units: make([]int32, unitsOf(nBytes))}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	left := len(r.free) - len(b.units)
@@ -84,6 +85,9 @@ func (r *room) give(nBytes int) *berth {
 
 // free gives the room back: nobody has any of it any more. It is called once.
 func (b *berth) free() {
+	if b.lost {
+		return
+	}
 	r := b.room
 	r.mu.Lock()
 	for i := range b.units {

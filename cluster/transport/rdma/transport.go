@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,8 +137,7 @@ func (t *Transport) plainLeft() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// Close implements transport.Transport. Memory that is still registered stays so until its
-// release.
+// Close implements transport.Transport. Memory that is still registered is so no more.
 func (t *Transport) Close() error {
 	var err error
 	t.closing.Do(func() {
@@ -160,9 +158,19 @@ func (t *Transport) Close() error {
 	return err
 }
 
-// giveBack ends what New has made.
+// giveBack ends what New has made. If a queue pair could not be destroyed, a device may still
+// write anywhere: all stays as it is then.
 func (t *Transport) giveBack() {
-	for _, r := range slices.DeleteFunc([]*room{t.landing, t.staging}, func(r *room) bool { return r == nil }) {
+	for _, p := range t.ports {
+		if p.broken.Load() {
+			t.o.Logger.Error("RDMA devices stay open, and memory registered, since a queue pair could not be destroyed", "port", p.info.Name())
+			return
+		}
+	}
+	for _, r := range []*room{t.landing, t.staging} {
+		if r == nil {
+			continue
+		}
 		if err := r.close(); err != nil {
 			t.o.Logger.Error("memory stays registered with an RDMA device", "bytes", len(r.mem), "err", err)
 		}
