@@ -21,7 +21,7 @@ type peerCounters struct {
 	wrong, stale, malformed       atomic.Uint64
 	hedged, hedgesWon             atomic.Uint64
 	skipped, failures, probes     atomic.Uint64
-	refused                       atomic.Uint64
+	refused, lost                 atomic.Uint64
 	served                        atomic.Uint64
 }
 
@@ -60,7 +60,7 @@ func (r *remote) stat() PeerStat {
 	c := &r.counts
 	st := PeerStat{Node: r.id.String(), Member: r.ctx.Err() == nil, Usable: r.usable(), InFlightBytes: r.inFlight.Load(),
 		Matches: c.matches.Load(), MatchesLate: c.matchesLate.Load(), Hits: c.hits.Load(), Misses: c.misses.Load(), Late: c.late.Load(),
-		Refused: c.refused.Load(), Wrong: c.wrong.Load(), Hedged: c.hedged.Load(), HedgesWon: c.hedgesWon.Load(), Skipped: c.skipped.Load(),
+		Refused: c.refused.Load(), Lost: c.lost.Load(), Wrong: c.wrong.Load(), Hedged: c.hedged.Load(), HedgesWon: c.hedgesWon.Load(), Skipped: c.skipped.Load(),
 		Failures: c.failures.Load(), Probes: c.probes.Load(), StaleHints: c.stale.Load(), Malformed: c.malformed.Load(),
 		ReadBytes: c.readBytes.Load(), ServedBlocks: c.served.Load()}
 	if took := r.times.fetches.Snapshot(); took.Count > 0 {

@@ -22,6 +22,7 @@ type flight struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when every block has a status of the transport
 	free   chan struct{} // room for one: a block was released
+	stands bool          // the call has ended, and its link has not: what was lost may come another way
 
 	mu     sync.Mutex
 	states []blockState // of each block
@@ -82,6 +83,11 @@ func (f *flight) run(ctx context.Context) {
 		_, err := link.Fetch(ctx, peer.KindGet, append(scope, rest...), &transport.Fetching{Blocks: f.blocks, Arrived: f.arrived, Released: f.released})
 		return err
 	})
+	select {
+	case <-link.Gone():
+	default:
+		f.stands = true
+	}
 	f.account(ctx, err, time.Since(began))
 }
 
@@ -112,12 +118,18 @@ func (f *flight) account(ctx context.Context, err error, took time.Duration) {
 	r.counts.misses.Add(uint64(n[transport.Miss]))
 	r.counts.late.Add(uint64(n[transport.Late]))
 	r.counts.refused.Add(uint64(n[transport.Refused]))
+	r.counts.lost.Add(uint64(n[transport.Lost]))
 	if n[transport.Done] == len(f.blocks) {
 		r.times.fetched(int64(len(f.blocks))*int64(f.l.of.BlockBytes), took)
 	}
 	_, refused := codeOf(err)
 	switch {
 	case r.ctx.Err() != nil:
+	case n[transport.Lost] > 0 && f.stands:
+		// A way of the blocks has failed, for all that were on it at once: no reason to ask
+		// the peer for nothing, as long as it answers.
+		r.counts.failures.Add(1)
+		r.doubt()
 	case ctx.Err() == nil, n[transport.Late] == 0 && (err == nil || refused):
 		r.judge(err)
 	case ctx.Err() == context.DeadlineExceeded && f.l.ctx.Err() == nil:

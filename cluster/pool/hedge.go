@@ -165,9 +165,14 @@ func (l *loading) settle(main *flight, j int, spare *flight, k int) (won bool) {
 	return false
 }
 
-// gone takes in that a node did not give block j; a place that was wrong is forgotten.
+// gone takes in that a node did not give block j; a place that was wrong is forgotten. A
+// node that still answers, and has the only copy that is known of a block which was lost,
+// may be asked for it again: the transport takes another way then.
 func (f *flight) gone(j int) {
 	i := f.items[j]
+	if at := &f.l.items[i].At; f.blocks[j].Status == transport.Lost && f.stands && at[1] == 0 {
+		return
+	}
 	f.l.tried[i].add(f.remote.number)
 	if f.blocks[j].Status == transport.Miss && f.l.pool.hints.remove(&f.l.items[i].ID, f.remote.number) {
 		f.remote.counts.stale.Add(1)

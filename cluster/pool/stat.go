@@ -50,6 +50,7 @@ type PeerStat struct {
 	Misses        uint64 `json:"misses"`          // blocks that it was asked for and did not have
 	Late          uint64 `json:"late"`            // blocks that did not come in time
 	Refused       uint64 `json:"refused"`         // blocks that it was too busy for, gets and puts
+	Lost          uint64 `json:"lost"`            // blocks that were on their way when that failed: asked for once more, or misses
 	Wrong         uint64 `json:"wrong"`           // blocks whose bytes did not fit their checksum: misses
 	Hedged        uint64 `json:"hedged"`          // blocks asked of another copy as this one was slow
 	HedgesWon     uint64 `json:"hedges_won"`      // blocks that it gave as the second that was asked, and sooner

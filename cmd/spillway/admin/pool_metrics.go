@@ -133,6 +133,7 @@ var peerRows = []row[pool.PeerStat]{
 	{"peer_get_blocks_total", peerGetBlocksHelp, "result", "miss", func(p *pool.PeerStat) float64 { return float64(p.Misses) }},
 	{"peer_get_blocks_total", peerGetBlocksHelp, "result", "late", func(p *pool.PeerStat) float64 { return float64(p.Late) }},
 	{"peer_get_blocks_total", peerGetBlocksHelp, "result", "refused", func(p *pool.PeerStat) float64 { return float64(p.Refused) }},
+	{"peer_get_blocks_total", peerGetBlocksHelp, "result", "lost", func(p *pool.PeerStat) float64 { return float64(p.Lost) }},
 	{"peer_get_blocks_total", peerGetBlocksHelp, "result", "wrong", func(p *pool.PeerStat) float64 { return float64(p.Wrong) }},
 	{"peer_hedged_blocks_total", "Blocks asked of another copy since this peer was slow.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Hedged) }},
 	{"peer_hedges_won_total", "Blocks that this peer gave as the second that was asked, and sooner.", "", "", func(p *pool.PeerStat) float64 { return float64(p.HedgesWon) }},
@@ -159,7 +160,7 @@ var peerRows = []row[pool.PeerStat]{
 
 const (
 	peerGetHelp       = "How long the peer took to answer gets, by percentile; 0: none yet."
-	peerGetBlocksHelp = "Blocks asked of the peer, by what became of it; wrong: the bytes did not fit their checksum, a miss."
+	peerGetBlocksHelp = "Blocks asked of the peer, by what became of it; lost: on its way when that failed; wrong: the bytes did not fit their checksum, a miss."
 	rdmaBlocksHelp    = "Blocks that came from the peer, or went to it, by RDMA."
 	rdmaBytesHelp     = "Bytes of the blocks that came from the peer, or went to it, by RDMA."
 )
