@@ -1,5 +1,6 @@
 # Spillway. `make` alone lists the targets. Variables, set as in `make bench-go BENCH=Get`:
 #   GO        the go command                                  (go)
+#   TAGS      build tags of build, as in `make build TAGS=verbs` for RDMA (docs/rdma.md)  (none)
 #   PKG       packages for test-long, bench-go and fuzz       (./...)
 #   BENCH     which benchmarks run, a regular expression      (.)
 #   BENCHFLAGS  flags of bench, as in BENCHFLAGS='-only reads,puts' (docs/benchmarks.md)
@@ -9,6 +10,7 @@
 #   TIMEOUT   bound of test-long, each of its two halves      (4h)
 
 GO       ?= go
+TAGS     ?=
 PKG      ?= ./...
 BENCH    ?= .
 COUNT    ?= 1
@@ -29,9 +31,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Variables and their defaults are listed at the top of the Makefile."
 
-build: ## build bin/spillway
+build: ## build bin/spillway; TAGS=verbs: with RDMA
+	@case ',$(TAGS),' in *,verbs,*) .ci/verbs-headers '$(GO)';; esac
 	@test -x bin/spillway || echo "building, the first build compiles the index library and takes a minute or two"
-	$(GO) build -o bin/spillway ./cmd/spillway
+	$(GO) build -tags '$(TAGS)' -o bin/spillway ./cmd/spillway
 
 demo: build ## replay generated chats against a fresh store and judge the read latency
 	@.ci/demo bin/spillway $(DEMOTIME)

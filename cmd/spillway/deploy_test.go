@@ -76,6 +76,37 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
+// TestRDMAPatch: the patch for RDMA is of the container that there is, and what it hides of
+// the unit's protection the unit has.
+func TestRDMAPatch(t *testing.T) {
+	patch := manifest(t, "kubernetes/rdma.yaml")[0]
+	for _, d := range manifest(t, "kubernetes/spillway.yaml") {
+		if at(t, d, "kind") == "StatefulSet" && at(t, d, "spec", "template", "spec", "containers", "#0", "name") != at(t, patch, "spec", "template", "spec", "containers", "#0", "name") {
+			t.Error("the patch is of another container")
+		}
+	}
+	of := func(name string) map[string]string {
+		text, err := os.ReadFile(filepath.Join(deployDir, "systemd", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && line[0] != '#' {
+				settings[key] = strings.TrimSpace(settings[key] + " " + value)
+			}
+		}
+		return settings
+	}
+	unit, more := of("spillway.service"), of("rdma.conf")
+	if unit["PrivateDevices"] != "true" || more["PrivateDevices"] != "false" || !strings.Contains(more["DeviceAllow"], "infiniband_verbs") || more["DevicePolicy"] != "closed" {
+		t.Errorf("devices: %q and %q", unit, more)
+	}
+	if strings.Contains(unit["RestrictAddressFamilies"], "AF_NETLINK") || more["RestrictAddressFamilies"] != "AF_NETLINK" || unit["LimitMEMLOCK"] != "infinity" {
+		t.Errorf("netlink and memory: %q and %q", unit, more)
+	}
+}
+
 // checkMounts wants every path of the configuration on a volume that there is.
 func checkMounts(t *testing.T, pod any, f *config.File) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 )
 
@@ -194,8 +196,9 @@ func TestExitCodeTable(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	process{t: t}.run("version").want(t, exitPass, "spillway v1.2.3 (revision abc, modified)\ngo1.", "")
+	process{t: t}.run("version").want(t, exitPass, fmt.Sprintf("rdma verbs %t", verbs.Built), "")
 	v := process{t: t}.run("version", "--json").want(t, exitPass, "", "").object(t, "version")
-	if v["version"] != "v1.2.3" || v["revision"] != "abc" || v["modified"] != true || v["cgo"] != true {
+	if v["version"] != "v1.2.3" || v["revision"] != "abc" || v["modified"] != true || v["cgo"] != true || v["rdma_verbs"] != verbs.Built {
 		t.Errorf("got %v", v)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/engine/planted"
 )
 
@@ -22,6 +23,7 @@ type versionReport struct {
 	Platform string `json:"platform"`       // operating system and processor
 	Tags     string `json:"tags"`           // build tags, comma separated
 	Cgo      bool   `json:"cgo"`            // built with cgo
+	Verbs    bool   `json:"rdma_verbs"`     // it can use RDMA devices, where libibverbs and a device are there (docs/rdma.md)
 	Planted  bool   `json:"planted_faults"` // a test build: never use it with data
 }
 
@@ -40,15 +42,15 @@ func (c *versionCmd) run(_ context.Context, st *state) error {
 	if tags == "" {
 		tags = "none"
 	}
-	_, err := fmt.Fprintf(st.stdout, "spillway %s (revision %s)\n%s %s, cgo %t, build tags %s, planted faults %t\n",
-		v.Version, revision, v.Go, v.Platform, v.Cgo, tags, v.Planted)
+	_, err := fmt.Fprintf(st.stdout, "spillway %s (revision %s)\n%s %s, cgo %t, build tags %s, rdma verbs %t, planted faults %t\n",
+		v.Version, revision, v.Go, v.Platform, v.Cgo, tags, v.Verbs, v.Planted)
 	return err
 }
 
 // versionOf is what the program was built from.
 func versionOf(st *state) versionReport {
 	v := versionReport{Type: "version", Version: "unknown", Revision: "unknown", Go: runtime.Version(),
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Planted: planted.Set(planted.None)}
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Verbs: verbs.Built, Planted: planted.Set(planted.None)}
 	if info, ok := st.buildInfo(); ok {
 		v.Version = info.Main.Version
 		for _, s := range info.Settings {
