@@ -87,6 +87,28 @@ func BenchmarkCall(b *testing.B) {
 	must(b, <-served)
 }
 
+// BenchmarkCalls is the same with many calls at once, of the size of a question for one
+// block: what a transport whose blocks travel otherwise still asks of this one.
+func BenchmarkCalls(b *testing.B) {
+	server := must2(tcp.Listen(tcp.Options{Listen: "127.0.0.1:0"}))(b)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(hello(0), handler{}) }()
+	client := must2(tcp.Listen(tcp.Options{Listen: "127.0.0.1:0"}))(b)
+	l := must2(client.Dial(b.Context(), server.Address().String(), hello(1)))(b)
+	atDepth(b, func() func() {
+		body := make([]byte, 128)
+		return func() {
+			if _, err := l.Call(b.Context(), 1, body); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+	b.StopTimer()
+	must(b, client.Close())
+	must(b, server.Close())
+	must(b, <-served)
+}
+
 var hashed atomic.Uint64
 
 // cpuPerOp reports what b.N ops cost both sides: unlike time it stands still on a busy
