@@ -84,7 +84,7 @@ func (d *sender) data(o *outgoing) bool {
 	to := aim{pieces: o.wanted().pieces}
 	for _, piece := range o.pieces {
 		for len(piece) > 0 {
-			address, key, n := d.g.s.t.reach(d.port, piece)
+			address, key, n := d.g.s.t.regions.source(d.port.index, piece)
 			if n == 0 {
 				return d.staged(o, &to)
 			}
@@ -145,7 +145,7 @@ func (d *sender) staged(o *outgoing, to *aim) bool {
 			o.status, o.sum = transport.Miss, 0
 			return true
 		}
-		address, key, n := d.g.s.t.reach(d.port, copied)
+		address, key, n := d.g.s.t.regions.source(d.port.index, copied)
 		if n < len(copied) {
 			panic("rdma: staging memory is not registered")
 		}
@@ -312,15 +312,4 @@ func (d *sender) release(berths []*berth, blocks ...*outgoing) {
 	}
 	d.mu.Unlock()
 	l.letGo()
-}
-
-// reach is where a port finds the first n bytes of a piece that is to be sent; 0: its memory
-// is not registered.
-func (t *Transport) reach(p *port, piece []byte) (address uint64, key uint32, n int) {
-	r := t.regions.find(piece[:1])
-	if r == nil {
-		return 0, 0, 0
-	}
-	base, at := addressOf(piece), &r.at[p.index]
-	return at.address + base - r.base, at.localKey, int(min(uint64(len(piece)), r.end-base))
 }
