@@ -45,7 +45,7 @@ type Pool struct {
 	RDMAServiceLevel int      `toml:"rdma_service_level"` // of what is sent over RDMA, 0 to 15
 	RDMATimeout      int      `toml:"rdma_timeout"`       // of a packet's acknowledgement, as devices count it: 4.096 us times 2 to this power, 8 to 22; 14 is 67 ms
 	RDMARetries      int      `toml:"rdma_retries"`       // times that a packet is sent again before its peer counts as gone, 1 to 6
-	RDMALanding      Size     `toml:"rdma_landing"`       // memory on each side for blocks that cannot go straight from or into registered memory, 1MiB to 64GiB
+	RDMALanding      Size     `toml:"rdma_landing"`       // memory for blocks that cannot come straight into registered memory, and as much again for those that cannot go straight out of it, 1MiB to 64GiB; larger blocks go by tcp then
 	RDMAPlain        bool     `toml:"rdma_plain"`         // with certificates: let blocks travel by RDMA, which TLS does not encrypt; else they go by tcp
 }
 

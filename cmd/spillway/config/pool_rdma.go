@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/fio/units"
@@ -73,8 +74,8 @@ func (p *Pool) explainTransport() string {
 	if len(p.RDMAPorts) > 0 {
 		ports = "RDMA ports " + strings.Join(p.RDMAPorts, ", ")
 	}
-	text := fmt.Sprintf("blocks come by RDMA over %s, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; %s are locked for it beside clients' memory and the memory tier",
-		ports, units.Bytes(int64(p.RDMALanding)))
+	text := fmt.Sprintf("blocks come by RDMA over %s, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; twice rdma_landing, %s, is locked for it beside clients' memory and the memory tier",
+		ports, units.Bytes(2*int64(p.RDMALanding)))
 	if p.TLS() {
 		text += "; rdma_plain: they travel neither encrypted nor authenticated: that network must be trusted"
 	}
@@ -82,14 +83,12 @@ func (p *Pool) explainTransport() string {
 }
 
 // RDMABytes is the memory that is registered with each RDMA port at the least: where blocks
-// land and are sent from, the memory tier, and the stores' frames. Clients' comes on top.
+// land and are sent from, the memory tier, and what blocks go through on their way from the
+// stores to peers. Clients' comes on top.
 func (f *File) RDMABytes() int64 {
-	bytes := 2 * int64(f.Pool.RDMALanding)
+	need := node.LockNeed{Ports: 1, FrameBytes: node.Options{}.WithDefaults().PeerFrameBytes, TransportBytes: 2 * int64(f.Pool.RDMALanding)}
 	if o, ok := f.Memory.Tier(); ok {
-		bytes += o.Bytes
+		need.TierBytes = o.Bytes
 	}
-	for i := range f.Stores {
-		bytes += int64(f.Stores[i].FrameMemory)
-	}
-	return bytes
+	return need.Bytes()
 }

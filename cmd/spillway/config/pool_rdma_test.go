@@ -10,6 +10,7 @@ import (
 
 	"crypto/x509"
 
+	"github.com/spillway-kv/spillway/cluster/node"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
 
@@ -74,8 +75,8 @@ rdma_landing = "1GiB"
 	if want := (fabric.Path{Timeout: 16, Retries: 6, TrafficClass: 104, ServiceLevel: 3}); o.Path != want || o.GIDIndex != 3 || o.LandingBytes != 1<<30 || fmt.Sprint(o.Ports) != "[mlx5_0:1]" {
 		t.Errorf("%+v", o)
 	}
-	f.Memory.DRAMBytes, f.Stores[0].FrameMemory = 3<<30, 1<<28
-	if got := f.RDMABytes(); got != 5<<30+1<<28 {
+	f.Memory.DRAMBytes = 3 << 30
+	if got, frames := f.RDMABytes(), node.Options{}.WithDefaults().PeerFrameBytes; got != 5<<30+frames || frames == 0 {
 		t.Errorf("%d bytes are registered", got)
 	}
 	plain := parse(t, smallest)
@@ -101,7 +102,7 @@ func TestRDMAWithCertificates(t *testing.T) {
 		{tls, "", false},
 		{tls + "rdma_plain = true\n", "", false},
 		{`transport = "rdma"`, "blocks come by RDMA over all RDMA ports that are up", false},
-		{"transport = \"rdma\"\nrdma_ports = [\"a\", \"b\"]\nrdma_landing = \"1GiB\"", "over RDMA ports a, b, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; 1 GiB are locked", false},
+		{"transport = \"rdma\"\nrdma_ports = [\"a\", \"b\"]\nrdma_landing = \"1GiB\"", "over RDMA ports a, b, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; twice rdma_landing, 2 GiB, is locked", false},
 		{tls + `transport = "rdma"`, "blocks come by tcp: data connections are encrypted, and RDMA is not: set pool.rdma_plain = true", true},
 		{tls + "transport = \"rdma\"\nrdma_plain = true", "that network must be trusted", false},
 	} {

@@ -36,7 +36,7 @@ func Examine(f *Facts, plan Plan) []Check {
 	var all []Check
 	for _, check := range []func(*Facts, Plan) []Check{
 		directory, store, fileSystem, mountOptions, directIO, fileFeatures, space, openFiles,
-		kernel, uring, lockedMemory, hugePages, drives, affinity, rdma,
+		kernel, uring, lockedMemory, hugePages, drives, affinity, examineRDMA,
 	} {
 		all = append(all, check(f, plan)...)
 	}

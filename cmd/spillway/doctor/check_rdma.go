@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma"
 	"github.com/spillway-kv/spillway/fio/units"
 )
 
@@ -21,9 +22,9 @@ type RDMAPlan struct {
 
 const byTCP = "blocks of a pool's other nodes come by tcp"
 
-// rdma judges what there is of RDMA. Without a plan to use it nothing of it is amiss: the
+// examineRDMA judges what there is of RDMA. Without a plan to use it nothing of it is amiss: the
 // facts are said, and all is well.
-func rdma(f *Facts, plan Plan) []Check {
+func examineRDMA(f *Facts, plan Plan) []Check {
 	if plan.RDMA != nil && plan.RDMA.Refused != "" {
 		return one("RDMA", Bad, plan.RDMA.Refused, byTCP, "spillway config check FILE")
 	}
@@ -31,6 +32,7 @@ func rdma(f *Facts, plan Plan) []Check {
 	if plan.RDMA != nil {
 		j.plan = *plan.RDMA
 	}
+	j.chosen, _, j.none = rdma.Choose(f.RDMA.Ports, j.plan.Ports, j.plan.GIDIndex)
 	if !j.library() {
 		return j.all
 	}
@@ -53,6 +55,8 @@ type rdmaJudge struct {
 	r      *RDMAFacts
 	plan   RDMAPlan
 	wanted bool
+	chosen []rdma.Choice // what the transport would use
+	none   error         // why nothing
 	all    []Check
 }
 
@@ -142,13 +146,12 @@ func overlap(a, b map[int]bool) bool {
 // locked compares the limit with what would be registered: each port counts for itself.
 func (j *rdmaJudge) locked() {
 	const name = "RDMA memory"
-	chosen, _ := choose(j.r.Ports, j.plan.Ports, j.plan.GIDIndex)
-	if !j.wanted || len(chosen) == 0 {
+	if !j.wanted || len(j.chosen) == 0 {
 		return
 	}
-	need := uint64(j.plan.RegisterBytes) * uint64(len(chosen))
+	need := uint64(j.plan.RegisterBytes) * uint64(len(j.chosen))
 	found := fmt.Sprintf("limit of locked memory %s; %s are registered with %s, %s together, beside the memory of clients", limit(j.f.LockedSoft),
-		units.Bytes(j.plan.RegisterBytes), units.Count(int64(len(chosen)), "port"), units.Bytes(int64(need)))
+		units.Bytes(j.plan.RegisterBytes), units.Count(int64(len(j.chosen)), "port"), units.Bytes(int64(need)))
 	switch {
 	case j.f.MayLock || j.f.LockedSoft == unlimited:
 		if j.f.MayLock {

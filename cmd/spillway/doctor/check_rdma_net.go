@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
 
@@ -16,21 +17,20 @@ const packetBytes = 4096
 // ports says which ports there are, and which address of each would be used.
 func (j *rdmaJudge) ports() {
 	const name = "RDMA port"
-	chosen, left := choose(j.r.Ports, j.plan.Ports, j.plan.GIDIndex)
 	for i := range j.r.Ports {
 		p := &j.r.Ports[i]
 		if !j.meant(p.Name()) && !j.meant(p.Device) {
 			continue
 		}
-		at := slices.IndexFunc(chosen, func(c choice) bool { return c.Port.Name() == p.Name() })
+		at := slices.IndexFunc(j.chosen, func(c rdma.Choice) bool { return c.Port.Name() == p.Name() })
 		used := -1
 		if at >= 0 {
-			used = chosen[at].GID.Index
+			used = j.chosen[at].GID.Index
 		}
 		found := describePort(p, used)
 		iface := "DEVICE"
-		if at >= 0 && chosen[at].GID.Interface != "" {
-			iface = chosen[at].GID.Interface
+		if at >= 0 && j.chosen[at].GID.Interface != "" {
+			iface = j.chosen[at].GID.Interface
 		}
 		switch {
 		case !p.Active && p.Ethernet:
@@ -48,8 +48,8 @@ func (j *rdmaJudge) ports() {
 			j.say(name, OK, found, "it is used where pool.transport is rdma", "")
 		}
 	}
-	if j.wanted && len(chosen) == 0 && j.r.Err == nil {
-		j.say(name, Bad, "none that can be used: "+strings.Join(left, "; "), byTCP, "rdma link; ibv_devinfo -v")
+	if j.wanted && len(j.chosen) == 0 && j.r.Err == nil {
+		j.say(name, Bad, strings.ReplaceAll(j.none.Error(), "\n", "; "), byTCP, "rdma link; ibv_devinfo -v")
 	}
 }
 
@@ -132,8 +132,7 @@ func (j *rdmaJudge) loss(d *RDMADevice) {
 
 // class looks at the traffic class of RoCE.
 func (j *rdmaJudge) class() {
-	chosen, _ := choose(j.r.Ports, j.plan.Ports, j.plan.GIDIndex)
-	if !j.wanted || !slices.ContainsFunc(chosen, func(c choice) bool { return c.Port.Ethernet }) {
+	if !j.wanted || !slices.ContainsFunc(j.chosen, func(c rdma.Choice) bool { return c.Port.Ethernet }) {
 		return
 	}
 	found := fmt.Sprintf("pool.rdma_traffic_class is %d (DSCP %d)", j.plan.TrafficClass, j.plan.TrafficClass>>2)
@@ -147,9 +146,8 @@ func (j *rdmaJudge) class() {
 
 // reversePath looks at several ports in one network.
 func (j *rdmaJudge) reversePath() {
-	chosen, _ := choose(j.r.Ports, j.plan.Ports, j.plan.GIDIndex)
 	byNetwork := map[netip.Prefix][]fabric.GID{}
-	for _, c := range chosen {
+	for _, c := range j.chosen {
 		for _, n := range c.GID.Networks {
 			if n.Contains(c.GID.Address) {
 				byNetwork[n] = append(byNetwork[n], c.GID)

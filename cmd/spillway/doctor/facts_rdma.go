@@ -127,6 +127,9 @@ func (d *RDMADevice) sum(names []string) (n int64) {
 	return n
 }
 
+// enough stands for limits of which sysfs tells nothing.
+const enough = 1 << 15
+
 // rdmaPorts are the ports as sysfs has them: what is known where the library cannot be asked.
 func (m Machine) rdmaPorts() (ports []fabric.Port) {
 	for _, device := range m.List(infiniband) {
@@ -138,7 +141,7 @@ func (m Machine) rdmaPorts() (ports []fabric.Port) {
 			at := filepath.Join(infiniband, device, "ports", number)
 			_, state, _ := strings.Cut(m.Text(at, "state"), ": ")
 			p := fabric.Port{Device: device, Number: uint8(n), Ethernet: m.Text(at, "link_layer") == "Ethernet", Active: state == "ACTIVE", State: strings.ToLower(state),
-				Node: int(m.Number(infiniband, device, "device/numa_node"))}
+				Node: int(m.Number(infiniband, device, "device/numa_node")), Limits: fabric.Limits{ReceivesMax: enough, SendsMax: enough}}
 			rate, _, _ := strings.Cut(m.Text(at, "rate"), " ")
 			p.RateGbps, _ = strconv.ParseFloat(rate, 64)
 			lid, _ := strconv.ParseUint(m.Text(at, "lid"), 0, 16)

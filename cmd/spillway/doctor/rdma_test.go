@@ -62,7 +62,7 @@ func TestRDMAMachines(t *testing.T) {
 			facts := m.Gather(t.TempDir())
 			var b strings.Builder
 			for _, plan := range []*RDMAPlan{&c.plan, nil} {
-				for _, check := range rdma(&facts, Plan{RDMA: plan}) {
+				for _, check := range examineRDMA(&facts, Plan{RDMA: plan}) {
 					line, err := json.Marshal(check)
 					if err != nil {
 						t.Fatal(err)
@@ -104,7 +104,7 @@ func TestRDMAFindings(t *testing.T) {
 		{"no library", func(f *Facts, _ *RDMAPlan) { f.RDMA.Library, f.RDMA.Err = "", fabric.ErrNone }, "RDMA", Bad, "ibverbs-providers"},
 		{"no driver's library", func(f *Facts, _ *RDMAPlan) { f.RDMA.Err = fabric.ErrNone }, "RDMA", Bad, "ibv_devinfo"},
 		{"nothing", func(f *Facts, _ *RDMAPlan) { f.RDMA = RDMAFacts{Built: true, Err: fabric.ErrNone} }, "RDMA", Bad, "--device /dev/infiniband"},
-		{"no ports", func(f *Facts, _ *RDMAPlan) { f.RDMA.Ports = nil }, "RDMA port", Bad, "none that can be used"},
+		{"no ports", func(f *Facts, _ *RDMAPlan) { f.RDMA.Ports = nil }, "RDMA port", Bad, "no device has a port"},
 		{"no uverbs", func(f *Facts, _ *RDMAPlan) { f.RDMA.Devices[0].Verbs = "" }, "RDMA device", Bad, "modprobe ib_uverbs"},
 		{"not given", func(f *Facts, _ *RDMAPlan) { f.RDMA.Devices[1].VerbsErr = fs.ErrNotExist }, "RDMA device", Bad, "--device /dev/infiniband/uverbs1"},
 		{"not allowed", func(f *Facts, _ *RDMAPlan) { f.RDMA.Devices[1].VerbsErr = fs.ErrPermission }, "RDMA device", Bad, "chmod 666 /dev/infiniband/uverbs1"},
@@ -132,7 +132,7 @@ func TestRDMAFindings(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			facts, plan := m.Gather(t.TempDir()), RDMAPlan{RegisterBytes: 40 << 30, TrafficClass: 104}
 			c.change(&facts, &plan)
-			checks, found := rdma(&facts, Plan{RDMA: &plan}), false
+			checks, found := examineRDMA(&facts, Plan{RDMA: &plan}), false
 			for _, check := range checks {
 				found = found || check.Name == c.check && check.Level == c.level && strings.Contains(check.Found+"\n"+check.Means+"\n"+check.Remedy, c.text)
 				if check.Name == "RDMA network" && c.check != "RDMA network" {
@@ -166,7 +166,7 @@ func TestRDMAHere(t *testing.T) {
 	if devices := (machine.System{Root: "/"}).List(infiniband); len(devices) != len(r.Devices) {
 		t.Errorf("%v are %+v", devices, r.Devices)
 	}
-	checks := rdma(&facts, Plan{RDMA: &RDMAPlan{RegisterBytes: 1}})
+	checks := examineRDMA(&facts, Plan{RDMA: &RDMAPlan{RegisterBytes: 1}})
 	if len(checks) == 0 || checks[0].Name != "RDMA" || (checks[0].Level == OK) != (r.Err == nil) {
 		t.Errorf("%+v", checks)
 	}
