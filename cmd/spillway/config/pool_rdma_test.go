@@ -76,7 +76,8 @@ rdma_landing = "1GiB"
 		t.Errorf("%+v", o)
 	}
 	f.Memory.DRAMBytes = 3 << 30
-	if got, frames := f.RDMABytes(), node.Options{}.WithDefaults().PeerFrameBytes; got != 5<<30+frames || frames == 0 {
+	frames := node.Options{}.WithDefaults().PeerFrameBytes
+	if got := f.RDMABytes(); got != 5<<30+frames || frames == 0 {
 		t.Errorf("%d bytes are registered", got)
 	}
 	plain := parse(t, smallest)
