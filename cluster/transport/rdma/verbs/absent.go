@@ -16,7 +16,7 @@ func New() fabric.Fabric { return absent{} }
 
 type absent struct{}
 
-var errAbsent = fmt.Errorf("%w: this build is without it; build on Linux with CGO_ENABLED=1 go build -tags verbs, which needs libibverbs's headers (Debian: libibverbs-dev, RHEL: rdma-core-devel)", fabric.ErrNone)
+var errAbsent = fmt.Errorf("%w: this program is built without it (make build TAGS=verbs, which is CGO_ENABLED=1 go build -tags verbs, on Linux with libibverbs-dev or rdma-core-devel)", fabric.ErrNone)
 
 func (absent) Ports() ([]fabric.Port, error) { return nil, errAbsent }
 

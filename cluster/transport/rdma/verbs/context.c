@@ -137,6 +137,8 @@ int sv_gid_query(struct sv_context *c, uint8_t port, uint32_t index, uint8_t add
 }
 
 _Static_assert(sizeof(union ibv_gid) == 16, "a GID has 16 bytes");
+_Static_assert(IBV_PORT_NOP == 0 && IBV_PORT_DOWN == 1 && IBV_PORT_ACTIVE == 4 && IBV_PORT_ACTIVE_DEFER == 5, "states of ports");
+_Static_assert(IBV_GID_TYPE_IB == 0 && IBV_GID_TYPE_ROCE_V1 == 1 && IBV_GID_TYPE_ROCE_V2 == 2, "types of GIDs");
 
 int sv_gids_query(struct sv_context *c, struct sv_gid *out, size_t max)
 {

@@ -48,7 +48,7 @@ func (m *machine) load() (*C.struct_sv_library, error) {
 	}
 	var text [C.SV_TEXT_BYTES]C.char
 	if rc := C.sv_load(m.name, &m.library, &text[0], C.SV_TEXT_BYTES); rc != 0 {
-		return nil, fmt.Errorf("%w: the library cannot be loaded (%s); install libibverbs (Debian: libibverbs1 and ibverbs-providers, RHEL: libibverbs)",
+		return nil, fmt.Errorf("%w: the library cannot be loaded: %s (Debian: install libibverbs1 and ibverbs-providers, RHEL: libibverbs)",
 			fabric.ErrNone, C.GoString(&text[0]))
 	}
 	return m.library, nil

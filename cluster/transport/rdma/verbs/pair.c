@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the Go side knows as numbers: codes.go has all statuses in this order. */
+_Static_assert(IBV_WC_SUCCESS == 0 && IBV_WC_WR_FLUSH_ERR == 5 && IBV_WC_LOC_ACCESS_ERR == 8 && IBV_WC_REM_INV_REQ_ERR == 9 &&
+		       IBV_WC_REM_ACCESS_ERR == 10 && IBV_WC_RETRY_EXC_ERR == 12 && IBV_WC_RNR_RETRY_EXC_ERR == 13 &&
+		       IBV_WC_RESP_TIMEOUT_ERR == 20 && IBV_WC_GENERAL_ERR == 21,
+	"statuses of completions");
+
 struct sv_pair {
 	struct sv_library *l;
 	struct ibv_qp *qp;

@@ -49,7 +49,8 @@ func (u *queue) open(q *pair, kind C.int, judge func(*C.struct_sv_done, *fabric.
 func (u *queue) shut() {
 	u.file.Close() // only read from: nothing is lost
 	u.waitMu.Lock()
-	u.waitMu.Unlock() //nolint:staticcheck // SA2001: it is the waiting that counts
+	//lint:ignore SA2001 the waiter holds it: it is out now
+	u.waitMu.Unlock()
 }
 
 func (u *queue) Poll(c []fabric.Completion) int {

@@ -14,7 +14,7 @@ import (
 )
 
 // portsVariable names two ports of this machine that reach each other, such as
-// "rxe1:1,rxe2:1": the tests that need devices run with those.
+// "rxe1,rxe2:1": the tests that need devices run with those.
 const portsVariable = "SPILLWAY_RDMA_PORTS"
 
 // ports are the two named ones. Without a name the test is skipped; with one, they must be
@@ -33,7 +33,7 @@ func ports(t *testing.T) (f fabric.Fabric, two [2]fabric.Port) {
 	for i, name := range names {
 		found := false
 		for _, p := range all {
-			if p.Name() == name {
+			if p.Name() == name || p.Device == name && p.Number == 1 {
 				two[i], found = p, true
 			}
 		}

@@ -131,24 +131,24 @@ func networksOf(addresses []net.Addr) (networks []netip.Prefix) {
 // whyNoList says why the library lists nothing at all.
 func (d sysfsDir) whyNoList(err error) string {
 	if unsupported(err) {
-		return fmt.Sprintf("the library is here, but the kernel has no RDMA (%v): load the driver of the device, and ib_uverbs (modprobe ib_uverbs); a machine without such a device uses TCP", err)
+		return fmt.Sprintf("libibverbs is here, but the kernel has no RDMA (%v): load the device's driver, and ib_uverbs", err)
 	}
-	return fmt.Sprintf("the library cannot list the devices: %v", err)
+	return fmt.Sprintf("libibverbs cannot list the devices: %v", err)
 }
 
 // whyNoDevice says why the library's list is empty.
 func (d sysfsDir) whyNoDevice() string {
 	entries, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Sprintf("the library lists no device, and what the kernel has cannot be seen: %v", err)
+		return fmt.Sprintf("libibverbs lists no device, and what the kernel has cannot be seen: %v", err)
 	}
 	if len(entries) == 0 {
-		return "library and kernel support it, but the machine has no RDMA device"
+		return "libibverbs is here, and the kernel has RDMA, but no device"
 	}
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
-	return fmt.Sprintf("the kernel has %s, but the library cannot use it: load ib_uverbs (modprobe ib_uverbs), and install the device's plug-in (Debian: ibverbs-providers, RHEL: libibverbs)",
+	return fmt.Sprintf("the kernel has %s, but libibverbs cannot use it: load ib_uverbs, and install the device's plug-in (Debian: ibverbs-providers, RHEL: libibverbs)",
 		strings.Join(names, ", "))
 }

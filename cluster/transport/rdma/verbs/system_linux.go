@@ -78,8 +78,8 @@ func refused(what string, err error) error {
 		unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil, limit.Cur == unix.RLIM_INFINITY, mayLock():
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%w: %s: %w; it is %d bytes for all devices and pieces together: set LimitMEMLOCK=infinity in the systemd unit, or ulimit -l unlimited before the start",
-		fabric.ErrMemoryLock, what, err, limit.Cur)
+	return fmt.Errorf("%w: it is %d bytes for all together, and the device was to %s (%w): set LimitMEMLOCK=infinity in the systemd unit, ulimit -l unlimited before the start, or docker run --ulimit memlock=-1",
+		fabric.ErrMemoryLock, limit.Cur, what, err)
 }
 
 // mayLock says whether the limit on locked memory does not hold for this process.

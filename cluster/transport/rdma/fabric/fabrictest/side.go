@@ -14,7 +14,6 @@ type side struct {
 	fabric.QueuePair
 	k    *kit
 	once sync.Once
-	err  error // of Destroy
 }
 
 // room is enough for most tests.
@@ -71,7 +70,7 @@ func (s *side) wait(q fabric.Queue, c []fabric.Completion) (int, error) {
 		return n, errSilent
 	}
 	if err == nil && (n < 1 || n > len(c)) {
-		return n, fmt.Errorf("Wait gave %d completions of at most %d", n, len(c))
+		return n, fmt.Errorf("%d completions from Wait, of at most %d", n, len(c))
 	}
 	return n, err
 }
