@@ -42,7 +42,7 @@ func TestUDPBlocked(t *testing.T) {
 		if from == deaf {
 			to = strings.TrimSuffix(deaf.ip, ".3") + ".0/24"
 		}
-		r.ip("-n", from.space, "rule", "add", "to", to, "ipproto", "udp", "blackhole")
+		r.ip("-n", from.space(), "rule", "add", "to", to, "ipproto", "udp", "blackhole")
 	}
 	r.start(n...)
 	l := r.newLoad("pool")
@@ -97,8 +97,8 @@ func TestIPv6Only(t *testing.T) {
 	n := r.nodes
 	address := func(i int) string { return fmt.Sprintf("fd77::%d", i+1) }
 	for i, one := range n {
-		r.ip("-n", one.space, "addr", "flush", "dev", "eth0")
-		r.ip("-n", one.space, "addr", "add", address(i)+"/64", "dev", "eth0", "nodad")
+		r.ip("-n", one.space(), "addr", "flush", "dev", "eth0")
+		r.ip("-n", one.space(), "addr", "add", address(i)+"/64", "dev", "eth0", "nodad")
 	}
 	configure := func(one *node, bind string) string {
 		one.configure()
@@ -125,8 +125,8 @@ func TestIPv6Only(t *testing.T) {
 		}
 	}
 	n[2].kill()
-	r.ip("-n", n[2].space, "addr", "flush", "dev", "eth0")
-	r.ip("-n", n[2].space, "addr", "add", "fd77::99/64", "dev", "eth0", "nodad")
+	r.ip("-n", n[2].space(), "addr", "flush", "dev", "eth0")
+	r.ip("-n", n[2].space(), "addr", "add", "fd77::99/64", "dev", "eth0", "nodad")
 	n[2].startAs(configure(n[2], ":7420"))
 	r.together(n...)
 	row := ""

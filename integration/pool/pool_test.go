@@ -55,23 +55,23 @@ func TestPool(t *testing.T) {
 	r.together(n...)
 
 	t.Log("one way is cut")
-	r.cut(n[0], n[1])
+	here.cut(n[0], n[1])
 	time.Sleep(cutTime())
-	r.heal(n[0], n[1])
+	here.heal(n[0], n[1])
 	r.together(n...)
 
 	t.Log("the pool is cut in two")
 	for _, a := range n[:2] {
 		for _, b := range n[2:] {
-			r.cut(a, b)
-			r.cut(b, a)
+			here.cut(a, b)
+			here.cut(b, a)
 		}
 	}
 	time.Sleep(cutTime())
 	for _, a := range n[:2] {
 		for _, b := range n[2:] {
-			r.heal(a, b)
-			r.heal(b, a)
+			here.heal(a, b)
+			here.heal(b, a)
 		}
 	}
 	r.together(n...)
@@ -81,7 +81,9 @@ func TestPool(t *testing.T) {
 	n[1].start()
 	r.together(n...)
 
+	r.travel(1, n...)
 	l.end()
+	r.travelled(n...)
 	time.Sleep(settleTime)
 	l.sweep(n)
 	if l.hits.Load() == 0 || l.deleted.Load() == 0 || l.stored.Load() == 0 {

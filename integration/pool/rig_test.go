@@ -2,6 +2,7 @@ package pool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,9 +22,10 @@ import (
 
 // rig is a pool on a network of its own.
 type rig struct {
-	t     *testing.T
-	dir   string
-	nodes []*node
+	t      *testing.T
+	dir    string
+	nodes  []*node
+	number int // among the rigs of this process
 	// configured is put into every node's configuration, below [pool].
 	configured string
 }
@@ -36,7 +38,6 @@ type node struct {
 	poolID string
 	tag    string // of its binary
 	extra  string // below [pool], for this node alone
-	space  string // its network namespace
 	ip     string
 	log    logBuffer
 
@@ -73,20 +74,20 @@ func newRig(t *testing.T, nodes int, configured string) *rig {
 	if testing.Short() {
 		t.Skip("many seconds")
 	}
-	if unfit != "" {
-		t.Skip(unfit)
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if why := cmp.Or(unfit, here.lacks(name)); why != "" {
+		t.Skip(why)
 	}
 	dir, err := os.MkdirTemp("", "p") // a short path: sockets allow no long ones
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, configured: configured}
-	number := rigs.Add(1)
+	r := &rig{t: t, dir: dir, number: int(rigs.Add(1)), configured: configured}
 	t.Cleanup(func() {
 		for _, n := range r.nodes {
 			n.kill()
-			r.ip("netns", "del", n.space)
 		}
+		here.remove(r)
 		if t.Failed() {
 			for _, n := range r.nodes {
 				t.Logf("--- %s says:\n%s", n.name, tail(n.log.String(), 25))
@@ -95,18 +96,14 @@ func newRig(t *testing.T, nodes int, configured string) *rig {
 		_ = os.RemoveAll(dir)
 	})
 	for i := range nodes {
-		n := &node{r: r, number: i, name: fmt.Sprint("n", i), poolID: "test", space: fmt.Sprintf("p%dn%d", number, i), ip: fmt.Sprintf("10.77.%d.%d", number, i+1)}
-		r.nodes = append(r.nodes, n)
-		r.ip("netns", "add", n.space)
-		link := fmt.Sprintf("v%d-%d", number, i)
-		r.ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", n.space)
-		r.ip("link", "set", link, "master", "br0", "up")
-		r.ip("-n", n.space, "addr", "add", n.ip+"/24", "dev", "eth0")
-		r.ip("-n", n.space, "link", "set", "eth0", "up")
-		r.ip("-n", n.space, "link", "set", "lo", "up")
+		r.nodes = append(r.nodes, &node{r: r, number: i, name: fmt.Sprint("n", i), poolID: "test", ip: fmt.Sprintf("10.77.%d.%d", r.number, i+1)})
 	}
+	here.place(r)
 	return r
 }
+
+// network is that of all nodes.
+func (r *rig) network() string { return fmt.Sprintf("10.77.%d.0/24", r.number) }
 
 func tail(s string, lines int) string {
 	all := strings.Split(strings.TrimSpace(s), "\n")
@@ -115,19 +112,22 @@ func tail(s string, lines int) string {
 
 func (r *rig) ip(args ...string) {
 	r.t.Helper()
-	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		r.t.Errorf("ip %v: %v: %s", args, err, out)
+	r.run("ip", args...)
+}
+
+func (r *rig) run(program string, args ...string) {
+	r.t.Helper()
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		r.t.Errorf("%s %v: %v: %s", program, args, err, out)
 	}
 }
 
-// cut drops silently what one node sends to another: it goes to an address on the wire
-// that nobody has.
-func (r *rig) cut(from, to *node) {
-	r.ip("-n", from.space, "neigh", "replace", to.ip, "lladdr", "02:00:00:00:00:01", "dev", "eth0", "nud", "permanent")
-}
-
-func (r *rig) heal(from, to *node) {
-	r.ip("-n", from.space, "neigh", "del", to.ip, "dev", "eth0")
+// set writes to a file of the kernel's.
+func (r *rig) set(path, value string) {
+	r.t.Helper()
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		r.t.Error(err)
+	}
 }
 
 func (n *node) path(what string) string { return filepath.Join(n.r.dir, n.name+what) }
@@ -156,9 +156,10 @@ bind = "%s:7420"
 seeds = [%s]
 %s
 %s
+%s
 [log]
 level = "info"
-`, n.socket(), n.path(".store"), n.poolID, n.name, n.ip, strings.Join(seeds, ", "), n.r.configured, n.extra)
+`, n.socket(), n.path(".store"), n.poolID, n.name, n.ip, strings.Join(seeds, ", "), here.configured(n), n.r.configured, n.extra)
 	if err := os.WriteFile(n.path(".toml"), []byte(text), 0o600); err != nil {
 		n.r.t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func (n *node) run() {
 	if n.disturbed.Load()%2 == 1 {
 		n.disturbed.Add(1)
 	}
-	n.process = exec.Command("ip", "netns", "exec", n.space, program(n.r.t, n.tag), "serve", "--config", n.path(".toml"))
+	n.process = here.command(n, here.program(n.r.t, n.tag), "serve", "--config", n.path(".toml"))
 	n.process.Stdout, n.process.Stderr = &n.log, &n.log
 	if err := n.process.Start(); err != nil {
 		n.r.t.Fatal(err)
@@ -253,7 +254,7 @@ func (n *node) thaw() {
 func (n *node) command(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, program(n.r.t, n.tag), append(args, "--socket", n.socket())...)
+	c := exec.CommandContext(ctx, here.program(n.r.t, n.tag), append(args, "--socket", n.socket())...)
 	out, err := c.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s: spillway %v: %w: %s", n.name, args, err, out)

@@ -27,7 +27,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	n[3].kill()
 	for _, tag := range []string{both, next} {
-		program(t, tag)
+		here.program(t, tag)
 		for _, one := range n[:3] {
 			one.stop()
 			one.tag = tag

@@ -18,7 +18,7 @@ var setUpScript []byte
 var moduleNames = []string{
 	"virtio_pci", "virtio_console",
 	"crc32_generic?", "crc32_pclmul?", "crc32c_generic?", "crct10dif_generic?",
-	"rdma_rxe", "ib_uverbs", "veth", "virtio_net", "nvme", "ext4", "xfs",
+	"rdma_rxe", "ib_uverbs", "veth", "bridge", "virtio_net", "nvme", "ext4", "xfs",
 }
 
 // programs of the host that every machine has.
