@@ -153,12 +153,6 @@ func (r *asked) halt() {
 	}
 }
 
-// drain has nothing more posted, and waits for what is.
-func (r *asked) drain() error {
-	r.halt()
-	return r.wait(context.Background()) // the device, or the end of the session, ends it
-}
-
 // wait returns when nothing of the request is posted, nor will be; or an error, if that is
 // not known.
 func (r *asked) wait(ctx context.Context) error {
@@ -172,11 +166,11 @@ func (r *asked) wait(ctx context.Context) error {
 }
 
 // handled is called when the handler is over: what it left out is missed. If it failed
-// nothing more is sent, and nothing is posted any more when handled returns.
+// nothing more is posted.
 func (r *asked) handled(failed bool) {
 	defer r.cancel()
 	if failed {
-		_ = r.drain()
+		r.halt()
 	} else {
 		for i := range r.blocks {
 			r.answer(&outgoing{r: r, index: i, status: transport.Miss}, false)

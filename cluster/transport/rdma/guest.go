@@ -216,9 +216,13 @@ func (g *guest) passLocked(oldest uint64) {
 	}
 }
 
-// fence gives the word that nothing of some requests is posted, nor will be. There is none
-// in a session that has failed.
+// fence has nothing more of some requests posted, and marks behind all that was. There is
+// no word in a session that has failed.
 func (g *guest) fence(ctx context.Context, m *fenceRequest) error {
+	rails, err := g.marked(m)
+	if err != nil {
+		return err
+	}
 	var under []*asked
 	g.mu.Lock()
 	g.passLocked(m.oldest)
@@ -237,12 +241,37 @@ func (g *guest) fence(ctx context.Context, m *fenceRequest) error {
 	for _, r := range under {
 		r.halt()
 	}
+	for _, d := range rails {
+		if err := d.mark(ctx, m.mark); err != nil {
+			return err
+		}
+	}
 	for _, r := range under {
 		if err := r.wait(ctx); err != nil {
 			return err
 		}
 	}
 	return g.failure()
+}
+
+// marked are the rails on which a fence wants marks.
+func (g *guest) marked(m *fenceRequest) (rails []*sender, err error) {
+	g.mu.Lock()
+	held := g.isHeld
+	g.mu.Unlock()
+	if !held {
+		return nil, malformed("a fence of a session that is not held")
+	}
+	for i := range railsMax {
+		if m.rails&(1<<i) == 0 {
+			continue
+		}
+		if i >= len(g.rails) || g.rails[i] == nil {
+			return nil, malformed("a mark on rail %d, which there is not", i)
+		}
+		rails = append(rails, g.rails[i])
+	}
+	return rails, nil
 }
 
 // failure is the error of a session that has failed; nil: it has not.

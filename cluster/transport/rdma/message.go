@@ -35,17 +35,21 @@ func malformed(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{errMalformed}, args...)...)
 }
 
-// fenceRequest asks for the server's word that of some requests nothing is posted and
-// nothing will be. The word has no bytes.
+// fenceRequest asks for the server's word that of some requests nothing more is posted, and
+// for marks behind all that was. The word has no bytes.
 type fenceRequest struct {
 	session  uint64
 	oldest   uint64 // the lowest request that the caller waits for or fences; lower ones never come
+	mark     uint16 // below marksMax
+	rails    uint8  // a bit for each rail on which a mark is to come
 	requests []uint64
 }
 
 func (m *fenceRequest) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, m.session)
 	b = binary.LittleEndian.AppendUint64(b, m.oldest)
+	b = binary.LittleEndian.AppendUint16(b, m.mark)
+	b = append(b, m.rails, 0, 0, 0, 0, 0)
 	for _, n := range m.requests {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
@@ -54,7 +58,11 @@ func (m *fenceRequest) append(b []byte) []byte {
 
 func parseFence(body []byte) (fenceRequest, error) {
 	r := fields.New(body, errMalformed)
-	m := fenceRequest{session: r.U64("session"), oldest: r.U64("oldest request")}
+	m := fenceRequest{session: r.U64("session"), oldest: r.U64("oldest request"), mark: r.U16("mark"), rails: r.U8("rails")}
+	zeros(&r, 5)
+	if m.mark >= marksMax {
+		r.Fail("mark %d, want less than %d", m.mark, marksMax)
+	}
 	n := len(r.Rest()) / 8
 	if n > fencesMax {
 		r.Fail("%d requests in a fence, at most %d are allowed", n, fencesMax)

@@ -27,7 +27,7 @@ var (
 	}}
 	sampleAnswer  = fetchAnswer{answer: []byte("word")}
 	sampleRefusal = fetchAnswer{failed: &transport.RemoteError{Code: transport.CodeBusy, Text: "later"}}
-	sampleFence   = fenceRequest{session: 9, oldest: 3, requests: []uint64{5, 1 << 40}}
+	sampleFence   = fenceRequest{session: 9, oldest: 3, mark: 0xffe, rails: 3, requests: []uint64{5, 1 << 40}}
 	sampleRecord  = record{request: 5, sum: 1 << 60, block: 1, generation: 0x12345, status: transport.Refused, before: 0xabc, bytes: 0x11000}
 )
 
@@ -51,7 +51,7 @@ func TestBytes(t *testing.T) {
 			"00000000" + "feff0f00" + "0100" + "00" + "00" + "00000000"},
 		{"answer", sampleAnswer.append(nil), "0000000000000000" + "776f7264"},
 		{"refusal", sampleRefusal.append(nil), "0106000000000000" + "6c61746572"},
-		{"fence", sampleFence.append(nil), "0900000000000000" + "0300000000000000" + "0500000000000000" + "0000000000010000"},
+		{"fence", sampleFence.append(nil), "0900000000000000" + "0300000000000000" + "fe0f" + "03" + "0000000000" + "0500000000000000" + "0000000000010000"},
 		{"record", sampleRecord.append(nil), "0500000000000000" + "0000000000000010" + "01000000" + "45230100" + "03" + "00" + "bc0a" + "00100100"},
 	} {
 		if got := hex.EncodeToString(c.got); got != c.want {
@@ -64,8 +64,11 @@ func TestBytes(t *testing.T) {
 	if line, generation := lineOf(0xabc12345); line != 0xabc || generation != 0x12345 {
 		t.Errorf("the immediate says line %#x, generation %#x", line, generation)
 	}
-	if immediateOf(linesMax-1, generationEnd-1) == probeImmediate {
-		t.Error("a batch may look like a probe")
+	if got := markImmediate(0xffe); got != 0xffefffff {
+		t.Errorf("the mark is %#x", got)
+	}
+	if markImmediate(marksMax) != probeImmediate {
+		t.Errorf("the first mark that there is not is not the probe")
 	}
 }
 
@@ -102,7 +105,7 @@ func TestMessagesThereAndBack(t *testing.T) {
 		}
 		for n := range k.sample { // whatever was cut off is missed, unless it is the text at the end
 			_, _, err := k.again(k.sample[:n])
-			if text := k.name == "answer" || k.name == "refusal"; err == nil && (!text || n < answerHeadBytes) && (k.name != "fence" || n%8 != 0 || n < 16) {
+			if text := k.name == "answer" || k.name == "refusal"; err == nil && (!text || n < answerHeadBytes) && (k.name != "fence" || n%8 != 0 || n < 24) {
 				t.Errorf("%s was taken with %d of %d bytes", k.name, n, len(k.sample))
 			}
 		}
@@ -153,7 +156,9 @@ func TestMalformed(t *testing.T) {
 		{"an outcome that is none", 4, 0, []byte{2}},
 		{"a code without a failure", 4, 1, []byte{2}},
 		{"a reserved byte of an answer", 4, 7, []byte{1}},
-		{"request 0 in a fence", 6, 16, []byte{0}},
+		{"a mark of the probe", 6, 16, []byte{0xff}},
+		{"a reserved byte of a fence", 6, 23, []byte{1}},
+		{"request 0 in a fence", 6, 24, []byte{0}},
 		{"a status that is none", 7, 24, []byte{4}},
 		{"no status", 7, 24, []byte{0}},
 		{"a reserved byte of a record", 7, 25, []byte{1}},

@@ -69,17 +69,22 @@ func parseRecord(b *[recordBytes]byte) (record, error) {
 	return m, nil
 }
 
-// The immediate of a batch is the line of its last record and that line's generation.
+// The immediate of a batch is the line of its last record and that line's generation. A mark
+// has its number in place of the line, and a generation that no line has; the probe is the
+// mark that no fence asks for.
 const (
 	lineBits       = 12
 	generationBits = 32 - lineBits
 	generationEnd  = 1<<generationBits - 1 // generations are below
-	probeImmediate = 1<<32 - 1             // no batch has it
+	marksMax       = linesMax - 1
+	probeImmediate = 1<<32 - 1
 )
 
 func immediateOf(line uint16, generation uint32) uint32 {
 	return uint32(line)<<generationBits | generation
 }
+
+func markImmediate(mark uint16) uint32 { return immediateOf(mark, generationEnd) }
 
 func lineOf(immediate uint32) (line uint16, generation uint32) {
 	return uint16(immediate >> generationBits), immediate & (1<<generationBits - 1)

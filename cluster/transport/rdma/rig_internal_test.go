@@ -146,6 +146,7 @@ type caller struct {
 	rails   []*callerEnd
 	session uint64
 	last    uint64
+	mark    uint16
 	over    chan string // the answer to the hold
 	release context.CancelFunc
 }
@@ -264,6 +265,9 @@ func (e *callerEnd) receive(t *testing.T) uint32 {
 	if one[0].Result != fabric.OK {
 		t.Fatalf("a receive ended with %v", one[0].Result)
 	}
+	if err := e.pair.PostReceives(1); err != nil {
+		t.Fatal(err)
+	}
 	return one[0].Immediate
 }
 
@@ -311,14 +315,27 @@ func (c *caller) fetch(m *fetchRequest) (fetchAnswer, error) {
 	return parseFetched(answer)
 }
 
-// fence asks for the server's word.
+// fence asks for the server's word, and waits for the marks.
 func (c *caller) fence(requests ...uint64) error {
-	m := fenceRequest{session: c.session, oldest: 1, requests: requests}
+	c.mark++
+	m := fenceRequest{session: c.session, oldest: 1, mark: c.mark, rails: 1<<len(c.rails) - 1, requests: requests}
 	answer, err := c.link.Call(c.Context(), kindFence, m.append(nil))
-	if err == nil && len(answer) > 0 {
+	if err != nil {
+		return err
+	}
+	if len(answer) > 0 {
 		return fmt.Errorf("the word has %d bytes", len(answer))
 	}
-	return err
+	for _, e := range c.rails {
+		for { // batches may be before it
+			if got := e.receive(c.T); got == markImmediate(c.mark) {
+				break
+			} else if _, generation := lineOf(got); generation == generationEnd {
+				return fmt.Errorf("mark %#x, want %#x", got, markImmediate(c.mark))
+			}
+		}
+	}
+	return nil
 }
 
 // line reads a line of a result table.

@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -120,6 +121,38 @@ func (d *sender) popLocked() *outgoing {
 		d.queue = nil
 	}
 	return o
+}
+
+// marksAtOnce is the room in the queue that blocks leave to marks.
+const marksAtOnce = 8
+
+// mark posts a mark behind all that is posted. Of a request that was halted before nothing is
+// posted behind it.
+func (d *sender) mark(ctx context.Context, mark uint16) error {
+	stop := context.AfterFunc(ctx, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.changed.Broadcast()
+	})
+	defer stop()
+	d.mu.Lock()
+	for !d.dead && d.writes >= d.sends && ctx.Err() == nil {
+		d.changed.Wait()
+	}
+	err := ctx.Err()
+	dead := d.dead
+	if !dead && err == nil {
+		d.begun = true
+		err = d.postLocked(list{writes: 1}, []fabric.Write{{Notify: true, Immediate: markImmediate(mark)}})
+	}
+	d.mu.Unlock()
+	switch {
+	case dead:
+		return &transport.RemoteError{Code: transport.CodeUnknown, Text: errNoRail.Error()}
+	case err != nil && ctx.Err() == nil:
+		d.fail(fmt.Errorf("post a mark on %s: %w", d.port.info.Name(), err))
+	}
+	return err
 }
 
 // postLocked posts a list.

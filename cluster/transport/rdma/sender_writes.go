@@ -238,7 +238,7 @@ func (d *sender) write(o *outgoing, w fabric.Write) bool {
 }
 
 func (d *sender) fitsLocked(m *making, w *fabric.Write) bool {
-	return d.writes+len(m.writes) < d.sends && d.bytes+m.bytes+int64(w.Bytes) <= d.g.s.t.o.PostedBytes+recordBytes
+	return d.writes+len(m.writes) < d.sends-marksAtOnce && d.bytes+m.bytes+int64(w.Bytes) <= d.g.s.t.o.PostedBytes+recordBytes
 }
 
 // post posts the list that is being made; under is the block that it is not through with

@@ -167,7 +167,8 @@ func (s *serving) fetch(ctx context.Context, h transport.Handler, from transport
 	answer, err := h.Fetch(r.ctx, from, m.kind, m.body, len(m.blocks), r)
 	failed = err != nil
 	if failed {
-		if err := r.drain(); err != nil {
+		r.halt()
+		if err := g.failure(); err != nil {
 			return nil, err
 		}
 		remote, ok := errors.AsType[*transport.RemoteError](err)
@@ -186,7 +187,7 @@ const errorBytesMax = 4096
 
 func cut(text string, most int) string { return text[:min(len(text), most)] }
 
-// fence gives this side's word that of some requests nothing is posted, nor will be.
+// fence gives this side's word that of some requests nothing more is posted.
 func (s *serving) fence(ctx context.Context, from transport.Hello, body []byte) ([]byte, error) {
 	m, err := parseFence(body)
 	if err != nil {

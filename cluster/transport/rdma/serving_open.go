@@ -63,6 +63,10 @@ func (s *serving) rail(g *guest, caller *callerRail) (*sender, error) {
 	if most := p.info.Limits.SendsMax; most > 0 {
 		sends = min(sends, most)
 	}
+	if sends < 2*marksAtOnce {
+		p.rails.Add(-1)
+		return nil, fmt.Errorf("%s: only %d writes can be posted at once", p.info.Name(), sends)
+	}
 	pair, err := p.device.NewQueuePair(fabric.QueueOptions{Sends: sends, Receives: 1})
 	if err != nil {
 		p.rails.Add(-1)
