@@ -66,7 +66,12 @@ func (o *operated) write(more string) {
 // start starts the daemon; under says how, as by prlimit.
 func (o *operated) start(under ...string) {
 	o.t.Helper()
-	args := append(under, spillway, "serve", "--config", o.file)
+	o.startAs(append(under, spillway, "serve", "--config", o.file)...)
+}
+
+// startAs starts the daemon by a command.
+func (o *operated) startAs(args ...string) {
+	o.t.Helper()
 	o.process = exec.Command(args[0], args[1:]...)
 	o.log = &lines{}
 	o.process.Stderr, o.process.Stdout = o.log, o.log
@@ -417,11 +422,21 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	more, err := os.ReadFile("../../deploy/systemd/rdma.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
 	unit := filepath.Join(t.TempDir(), "spillway.service")
 	writeFile(t, unit, bytes.Replace(text, []byte("/usr/local/bin/spillway"), []byte(spillway), -1))
-	out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "spillway.service") {
-		t.Errorf("%v\n%s", err, out)
+	for _, what := range []string{"the unit", "the unit for RDMA"} {
+		out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "spillway.service") {
+			t.Errorf("%s: %v\n%s", what, err, out)
+		}
+		if err := os.MkdirAll(unit+".d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(unit+".d", "rdma.conf"), more)
 	}
 }
 
