@@ -59,9 +59,9 @@ func (l *Link) keep() {
 				return
 			}
 			l.peer.failures.Add(1)
-			if unknown(err) {
+			if errors.Is(err, errNever) {
 				l.session.Store(nil)
-				if l.peer.becomes(peerNever, "the peer has no RDMA") {
+				if l.peer.becomes(peerNever, err.Error()) {
 					l.t.o.Logger.Info("blocks of a peer come by "+l.t.o.Control.Name()+": it has no RDMA", "peer", l.name())
 				}
 				return
@@ -77,12 +77,6 @@ func (l *Link) keep() {
 		}
 		l.pause(pause)
 	}
-}
-
-// unknown reports whether a peer does not know the calls of RDMA.
-func unknown(err error) bool {
-	remote, ok := errors.AsType[*transport.RemoteError](err)
-	return ok && remote.Code == transport.CodeUnknown
 }
 
 // stands reports whether the link is of use.

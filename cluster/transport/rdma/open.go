@@ -8,11 +8,16 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/spillway-kv/spillway/cluster/transport"
 )
 
 // probeTime is how long a caller waits for the first write over a rail. The retries of a
 // sender have ended by then, with the default path.
 const probeTime = time.Second
+
+// errNever says that the peer does not know RDMA.
+var errNever = errors.New("the peer has no RDMA")
 
 // open makes a session: one rail for each port that works.
 func (l *Link) open() (*session, error) {
@@ -71,6 +76,9 @@ func (s *session) agree() error {
 	ctx, cancel := context.WithTimeout(s.l.ctx, o.OpenTime)
 	defer cancel()
 	b, err := s.l.Link.Call(ctx, kindOpen, ask.append(nil))
+	if remote, ok := errors.AsType[*transport.RemoteError](err); ok && remote.Code == transport.CodeUnknown {
+		return errNever
+	}
 	if err != nil {
 		return fmt.Errorf("ask the peer for RDMA: %w", err)
 	}
@@ -78,7 +86,7 @@ func (s *session) agree() error {
 	if err != nil {
 		return err
 	}
-	s.number, s.most = answer.session, o.InFlight
+	s.number, s.most = answer.session, int64(min(uint64(o.InFlight), answer.inFlight))
 	s.bytes = semaphore.NewWeighted(s.most)
 	whyNot := []error{errors.New("the peer has no port for any of ours")}
 	for i, r := range s.all {
