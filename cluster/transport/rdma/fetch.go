@@ -102,25 +102,25 @@ func (r *request) heard(a *said) error {
 	case a.err == nil && a.failed == nil:
 		return nil
 	case a.err == nil:
-		r.refuse()
+		r.takeBack()
 		return a.failed
 	case refused && remote.Code == transport.CodeUnknown: // the session has ended at the peer
 		r.withdraw()
 		r.s.fail(a.err)
-		return fmt.Errorf("%w: %w", transport.ErrLost, a.err)
+		return fmt.Errorf("%w: %v", transport.ErrLost, a.err) // whose cause is not this fetch's
 	case refused:
-		r.refuse()
+		r.takeBack()
 	case errors.Is(a.err, context.Canceled) || errors.Is(a.err, context.DeadlineExceeded): // as the fetch's own context
 	default:
 		r.s.fail(a.err)
-		return fmt.Errorf("%w: %w", transport.ErrLost, a.err)
+		return fmt.Errorf("%w: %v", transport.ErrLost, a.err) // whose cause is not this fetch's
 	}
 	return a.err
 }
 
 // lost is the error of a fetch whose session has failed.
 func (r *request) lost() error {
-	return fmt.Errorf("%w: blocks were on their way by RDMA: %w", transport.ErrLost, r.s.why())
+	return fmt.Errorf("%w: blocks were on their way by RDMA: %v", transport.ErrLost, r.s.why())
 }
 
 // tell tells what has come, and says how many blocks have not.
@@ -153,13 +153,14 @@ func (r *request) land(b *placed, dst [][]byte) transport.Status {
 		return transport.Lost
 	}
 	err := fault.Guard(func() {
+		var to []byte
 		for _, from := range r.berth.pieces(b.offset, int(b.size)) {
 			for len(from) > 0 {
-				for len(dst[0]) == 0 {
-					dst = dst[1:]
+				for len(to) == 0 {
+					to, dst = dst[0], dst[1:]
 				}
-				n := copy(dst[0], from)
-				dst[0], from = dst[0][n:], from[n:]
+				n := copy(to, from)
+				to, from = to[n:], from[n:]
 			}
 		}
 	})
@@ -189,13 +190,7 @@ func (r *request) giveUp() {
 			b.owed = true
 		}
 	}
-	if r.open > 0 {
-		s.fences = append(s.fences, r.number)
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	}
+	s.askFenceLocked(r)
 	s.mu.Unlock()
 	r.tell() // what came in between
 	told.tell()

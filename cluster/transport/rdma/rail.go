@@ -46,9 +46,9 @@ type line struct {
 	generation uint32
 }
 
-// spareReceives are posted beyond those that blocks need: for immediates of blocks that a
-// fence has taken back, which are on their way through the queue.
-const spareReceives = 64
+// spareReceives are posted beyond those that blocks need: for the probe, or the mark of a
+// fence, and for more than that.
+const spareReceives = 16
 
 // linesOf is how many lines the result table of a port has.
 func linesOf(p *fabric.Port) int { return min(linesMax, p.Limits.ReceivesMax-spareReceives) }

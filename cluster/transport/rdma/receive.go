@@ -33,28 +33,22 @@ func (s *session) receive(r *rail) {
 	}
 }
 
-// drain takes what has come over all rails and was not taken yet.
+// drain takes what has come over all rails and was not taken yet. The keeper calls it
+// before it destroys them.
 func (s *session) drain() {
 	var told releases
-	s.mu.Lock()
-	s.drainLocked(&told)
-	s.mu.Unlock()
-	told.tell()
-}
-
-func (s *session) drainLocked(told *releases) {
 	var c [completionsMax]fabric.Completion
+	s.mu.Lock()
 	for _, r := range s.rails {
-		for {
-			n := r.pair.Receives().Poll(c[:])
+		for n := len(c); n == len(c); {
+			n = r.pair.Receives().Poll(c[:])
 			for i := range c[:n] {
-				s.takeLocked(told, r, &c[i])
-			}
-			if n < len(c) {
-				break
+				s.takeLocked(&told, r, &c[i])
 			}
 		}
 	}
+	s.mu.Unlock()
+	told.tell()
 }
 
 // takeLocked takes one receive that has completed.
@@ -79,16 +73,16 @@ func (s *session) takeLocked(told *releases, r *rail, c *fabric.Completion) {
 // batchLocked takes the records of a batch, the last of which an immediate names.
 func (s *session) batchLocked(told *releases, r *rail, immediate uint32) error {
 	number, generation := lineOf(immediate)
+	if generation == generationEnd {
+		return s.markLocked(r, number)
+	}
 	if int(number) >= len(r.lines) {
 		return malformed("line %d of %d", number, len(r.lines))
 	}
 	first := &r.lines[number]
 	q := first.request
-	if q == nil || first.generation != generation { // of blocks that a fence has taken back
-		if s.cause == nil {
-			return r.postLocked()
-		}
-		return nil
+	if q == nil || first.generation != generation { // of blocks that were taken back
+		return s.againLocked(r)
 	}
 	for {
 		l := &r.lines[number]
@@ -119,4 +113,12 @@ func (s *session) batchLocked(told *releases, r *rail, immediate uint32) error {
 			return malformed("line %d of %d", number, len(r.lines))
 		}
 	}
+}
+
+// againLocked posts a receive in place of one that no block has had.
+func (s *session) againLocked(r *rail) error {
+	if s.cause != nil {
+		return nil
+	}
+	return r.postLocked()
 }

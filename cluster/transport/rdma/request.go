@@ -105,15 +105,6 @@ func (s *session) freeLineLocked(r *request, b *placed) {
 	}
 }
 
-// settleLocked answers the open blocks of a request: a fence is passed.
-func (s *session) settleLocked(told *releases, r *request, status transport.Status) {
-	for i := range r.blocks {
-		if r.blocks[i].open {
-			s.settleBlockLocked(told, r, i, status, 0)
-		}
-	}
-}
-
 // endLocked ends a request whose queue pairs are destroyed. Of a rail that could not be
 // nothing is let go.
 func (s *session) endLocked(told *releases, r *request) {
@@ -154,20 +145,11 @@ func (s *session) withdrawLocked(r *request) bool {
 	return true
 }
 
-// refuse answers what has not come with Refused: the peer has said that nothing is posted
-// any more. That counts only if the session has not failed here; then all waits for its end.
-func (r *request) refuse() {
-	s := r.s
-	var told releases
-	s.mu.Lock()
-	if s.cause == nil {
-		s.drainLocked(&told)
-	}
-	if s.cause == nil {
-		s.settleLocked(&told, r, transport.Refused)
-	}
-	s.mu.Unlock()
-	told.tell()
+// takeBack has what has not come Refused, once there is a fence.
+func (r *request) takeBack() {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.s.askFenceLocked(r)
 }
 
 // withdraw says that the peer does not know the request.

@@ -30,6 +30,7 @@ type session struct {
 	oldest   uint64 // no request below has anything on its way
 	requests map[uint64]*request
 	fences   []uint64 // requests that are to be fenced
+	mark     *mark    // the fencer's last
 }
 
 func newSession(l *Link) *session {

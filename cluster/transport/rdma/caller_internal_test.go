@@ -107,6 +107,10 @@ func TestLateByWord(t *testing.T) {
 		if free := len(d.caller.landing.free); free != 15 {
 			d.Errorf("%d pieces of landing memory are free before the word", free)
 		}
+		s.want(s.marks(fence))
+		if n := f.releases(); n != 2 {
+			d.Errorf("%d blocks are released by the mark alone", n)
+		}
 		fence.answer <- scriptedAnswer{}
 		if n := f.releases(); n != 3 || len(f.arrived) != 0 {
 			d.Errorf("released %v, arrived %v", f.released, f.arrived)
@@ -136,7 +140,7 @@ func TestStale(t *testing.T) {
 			c := <-d.peer.fetched
 			f.cancel()
 			fence := <-d.peer.fenced
-			fence.answer <- scriptedAnswer{}
+			s.word(fence)
 			synctest.Wait()
 			s.send(c, 0) // this peer's word is worth nothing: here only the immediate matters
 			f.over(transport.Late)
@@ -212,7 +216,22 @@ var failures = map[string]func(d *duo, s *scriptedSession){
 	"link lost":     func(d *duo, _ *scriptedSession) { d.control.Kill("b") },
 	"link closed":   func(d *duo, _ *scriptedSession) { _ = d.l.Close() },
 	"device fault":  func(d *duo, _ *scriptedSession) { d.fabric.FailDevice("a", "sim0") },
-	"fenced":        func(d *duo, _ *scriptedSession) { (<-d.peer.fenced).answer <- scriptedAnswer{err: errors.New("no")} },
+	"no word":       func(d *duo, _ *scriptedSession) { (<-d.peer.fenced).answer <- scriptedAnswer{err: errors.New("no")} },
+	"another mark": func(d *duo, s *scriptedSession) {
+		c := <-d.peer.fenced
+		c.fence.mark++
+		_ = s.marks(c) // the caller has destroyed its end, before it acknowledged or after
+	},
+	"a mark twice": func(d *duo, s *scriptedSession) {
+		c := <-d.peer.fenced
+		s.want(s.marks(c))
+		_ = s.marks(c)
+	},
+	"no mark": func(d *duo, _ *scriptedSession) {
+		(<-d.peer.fenced).answer <- scriptedAnswer{}
+		synctest.Wait()
+		time.Sleep(d.caller.o.FenceTime)
+	},
 }
 
 // TestFails: whatever ends a session, blocks are Lost, and late ones released, behind the
@@ -258,6 +277,8 @@ func TestRefused(t *testing.T) {
 		c := <-d.peer.fetched
 		s.send(c, 1)
 		c.fail(transport.CodeFloor)
+		f.running()
+		s.word(<-d.peer.fenced)
 		f.over(transport.Refused, transport.Done, transport.Refused)
 		if remote, ok := errors.AsType[*transport.RemoteError](f.err); !ok || remote.Code != transport.CodeFloor || len(f.arrived) != 3 {
 			d.Errorf("%v, arrived %v", f.err, f.arrived)
@@ -265,6 +286,7 @@ func TestRefused(t *testing.T) {
 		f = d.fetch(heap(1000))
 		c = <-d.peer.fetched
 		c.answer <- scriptedAnswer{err: &transport.RemoteError{Code: transport.CodeBusy}}
+		s.word(<-d.peer.fenced)
 		f.over(transport.Refused)
 		if remote, ok := errors.AsType[*transport.RemoteError](f.err); !ok || remote.Code != transport.CodeBusy {
 			d.Error(f.err)
@@ -469,7 +491,7 @@ func TestPlain(t *testing.T) {
 		<-d.peer.plain
 		f.over(transport.Miss)
 		full.cancel()
-		(<-d.peer.fenced).answer <- scriptedAnswer{}
+		s.word(<-d.peer.fenced)
 		full.over(transport.Late)
 		if w := d.caller.Way(helloOf(2).Node); w.Fallbacks != 4 {
 			d.Errorf("%+v", w)
