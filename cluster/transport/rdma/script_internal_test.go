@@ -213,15 +213,15 @@ func (s *scriptedSession) post(q fabric.QueuePair, list ...fabric.Write) fabric.
 // sum stands for the checksum of a block.
 func sum(request uint64, block int) uint64 { return request<<32 | uint64(block) }
 
-// fill is the byte that a block is full of.
-func fill(request uint64, block int) byte { return byte(request*31 + uint64(block)*7 + 1) }
+// fillOf is the byte that a block is full of.
+func fillOf(request uint64, block int) byte { return byte(request*31 + uint64(block)*7 + 1) }
 
 // bytes of a block, as a write of each piece.
 func (s *scriptedSession) data(c *scriptedCall, block int) (writes []fabric.Write) {
 	w := &c.fetch.blocks[block]
 	content := s.p.mem[:w.size]
 	for i := range content {
-		content[i] = fill(c.fetch.request, block)
+		content[i] = fillOf(c.fetch.request, block)
 	}
 	for _, p := range w.pieces {
 		writes = append(writes, fabric.Write{Source: s.from[w.rail].Address(), SourceKey: s.from[w.rail].LocalKey(), Bytes: p.bytes, Target: p.address, TargetKey: p.key})
@@ -476,7 +476,7 @@ func (t *fetching) isFull(c *scriptedCall, block int) {
 	b := &t.f.Blocks[block]
 	for _, p := range b.Dst {
 		for _, c1 := range p {
-			if c1 != fill(c.fetch.request, block) {
+			if c1 != fillOf(c.fetch.request, block) {
 				t.d.Fatalf("block %d has other bytes", block)
 			}
 		}
