@@ -1,0 +1,92 @@
+package rdmatest
+
+import (
+	"time"
+
+	"github.com/spillway-kv/spillway/cluster/transport"
+	netsim "github.com/spillway-kv/spillway/cluster/transport/sim"
+)
+
+// trouble waits for its time, and lasts.
+func (r *runner) trouble(t *Trouble) {
+	r.sleep(t.At)
+	select {
+	case <-r.over:
+		return
+	default:
+	}
+	r.log.printf("trouble: %+v", *t)
+	r.note(func(f *Figures) { f.Troubles++ })
+	n, other := r.nodes[t.Node], r.nodes[t.Other]
+	port := portName(t.Port)
+	switch t.Kind {
+	case CutCalls:
+		r.both(n, other, r.net.Cut)
+		r.sleep(t.For)
+		r.both(n, other, r.net.Heal)
+	case CutWrites, CutBack:
+		r.fabric.Cut(n.name, other.name)
+		if t.Kind == CutBack {
+			r.fabric.Cut(other.name, n.name)
+		}
+		r.sleep(t.For)
+		r.both(n, other, r.fabric.Heal)
+	case CutAll:
+		r.both(n, other, r.net.Cut)
+		r.both(n, other, r.fabric.Cut)
+		r.sleep(t.For)
+		r.both(n, other, r.net.Heal)
+		r.both(n, other, r.fabric.Heal)
+	case PortDown:
+		r.fabric.SetPort(n.name, port, false)
+		r.sleep(t.For)
+		r.fabric.SetPort(n.name, port, true)
+	case Device:
+		r.fabric.FailDevice(n.name, port[:len(port)-2])
+	case Breaks:
+		r.fabric.SetBreaks(0.02)
+		r.sleep(t.For)
+		r.fabric.SetBreaks(0)
+	case SlowCalls:
+		r.net.SetShape(n.name, netsim.Shape{DelayMin: 20 * time.Millisecond, DelayMax: 300 * time.Millisecond, BytesPerSecond: 500_000})
+		r.sleep(t.For)
+		r.net.SetShape(n.name, netsim.Shape{DelayMin: r.h.Config.DelayMax / 4, DelayMax: r.h.Config.DelayMax, BytesPerSecond: r.h.Config.BytesPerSecond})
+	case Plain:
+		if l := n.now(); l != nil {
+			if ways, ok := l.t.(transport.Ways); ok {
+				ways.PlainFor(t.For)
+			}
+		}
+	case Stop:
+		r.net.Freeze(n.name)
+		r.fabric.Stop(n.name)
+		r.sleep(t.For)
+		r.fabric.Continue(n.name)
+		r.net.Thaw(n.name)
+	case Freeze:
+		r.net.Freeze(n.name)
+		r.fabric.Freeze(n.name)
+		r.sleep(t.For)
+		r.fabric.Thaw(n.name)
+		r.net.Thaw(n.name)
+	case Kill, PowerCut:
+		r.crash(t, n)
+	}
+	r.log.printf("trouble is over: %+v", *t)
+}
+
+// both does something to both ways between two nodes.
+func (r *runner) both(a, b *node, do func(from, to string)) {
+	do(a.name, b.name)
+	do(b.name, a.name)
+}
+
+// crash kills a node, and starts it again.
+func (r *runner) crash(t *Trouble, n *node) {
+	if !n.die(t.Kind == PowerCut) {
+		r.sleep(t.For)
+		return
+	}
+	r.sleep(t.For)
+	n.begin()
+}
