@@ -66,15 +66,15 @@ func (r *runner) finishPair(l, other *life) {
 	r.fail("AGAIN: all is healed, and blocks do not come to %s from %s again as they should: %+v", l.n.name, other.n.name, way)
 }
 
-// last fetches some more blocks than there is landing memory for, and more than fit into a
-// part of a result table.
+// last fetches many blocks into memory that is known, and as many into other memory as there
+// is room to land for.
 func (r *runner) last(l, other *life) *asking {
 	o := &Op{Kind: Fetch, Deadline: 20 * time.Second}
 	for range 300 {
 		o.Blocks = append(o.Blocks, Block{Bytes: 100, Pieces: 1, Known: true, SourceKnown: true})
 	}
-	for range 8 {
-		o.Blocks = append(o.Blocks, Block{Bytes: 100_000, Pieces: 2})
+	for range (min(r.h.Config.LandingBytes, r.h.Config.InFlight) - 100<<10) / (100 << 10) {
+		o.Blocks = append(o.Blocks, Block{Bytes: 100 << 10, Pieces: 2})
 	}
 	a := &asking{r: r, l: l, other: other.n, op: o, first: 1<<50 + uint64(time.Now().UnixNano()), name: fmt.Sprintf("the last of %s from %s", l.n.name, other.n.name)}
 	dialing, stop := context.WithTimeout(context.Background(), dialMax)

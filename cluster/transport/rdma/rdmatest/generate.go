@@ -62,7 +62,7 @@ func (g *generator) config(c *Config) {
 	c.Retries = pick[uint8](g, 1, 5)
 	c.PieceBytes = pick(g, 4096, 64<<10, 1<<20)
 	c.PostedBytes = int64(c.PieceBytes) * pick[int64](g, 1, 3, 16)
-	c.LandingBytes = pick[int64](g, 256<<10, 1<<20, 8<<20)
+	c.LandingBytes = pick[int64](g, 256<<10, 1<<20, 4<<20)
 	c.InFlight = pick[int64](g, 1<<20, 8<<20, 128<<20)
 	c.FenceTime = pick(g, 2*time.Millisecond, 50*time.Millisecond, 500*time.Millisecond)
 	c.OpenTime = pick(g, 50*time.Millisecond, 2*time.Second)
