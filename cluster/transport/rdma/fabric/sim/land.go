@@ -28,7 +28,7 @@ func (q *queuePair) landLocked(now time.Time) (next time.Time, did bool) {
 // silentLocked waits for a frozen receiver: what is on the wire lands when it thaws, and
 // the sender loses patience.
 func (q *queuePair) silentLocked(now time.Time) (next time.Time, did bool) {
-	if q.state != ready || q.destroyed || q.d.port.m.frozen || q.path.Retries == 7 {
+	if q.state != ready || q.destroyed || q.d.port.m.frozen {
 		return time.Time{}, false
 	}
 	if q.silence.IsZero() {
@@ -121,7 +121,7 @@ func (p *queuePair) takeLocked(w *fabric.Write, b *burst) (fabric.Result, int) {
 	copy(target[min(int(b.offset), len(target)):], b.data)
 	if notify {
 		p.receives--
-		p.received.addLocked(fabric.Completion{Immediate: w.Immediate})
+		p.received.addLocked(fabric.Completion{Immediate: w.Immediate}, 0)
 		p.net().counts.Immediates++
 	}
 	return fabric.OK, 0
@@ -153,7 +153,6 @@ func (q *queuePair) ackLocked(now time.Time) (next time.Time, did bool) {
 	q.lists, q.sentOf = q.lists[1:], q.sentOf-1
 	q.acks = q.acks[1:]
 	q.tries = 0
-	q.posted -= len(l.writes)
-	q.sent.addLocked(fabric.Completion{ID: l.id})
+	q.sent.addLocked(fabric.Completion{ID: l.id}, len(l.writes))
 	return time.Time{}, true
 }

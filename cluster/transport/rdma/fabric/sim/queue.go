@@ -12,13 +12,19 @@ type queue struct {
 	news  chan struct{} // of capacity 1: there may be something
 	inUse sync.Mutex    // held by Wait
 
-	list []fabric.Completion // guarded by Network.mu
+	list []ended // guarded by Network.mu
+}
+
+// ended is a completion that nobody has taken.
+type ended struct {
+	fabric.Completion
+	writes int // whose room in the queue comes back when it is taken
 }
 
 func newQueue(q *queuePair) *queue { return &queue{q: q, news: make(chan struct{}, 1)} }
 
-func (c *queue) addLocked(e fabric.Completion) {
-	c.list = append(c.list, e)
+func (c *queue) addLocked(e fabric.Completion, writes int) {
+	c.list = append(c.list, ended{e, writes})
 	c.signal()
 }
 
@@ -37,7 +43,11 @@ func (c *queue) Poll(into []fabric.Completion) int {
 	if c.q.d.port.m.stopped || c.q.destroyed {
 		return 0
 	}
-	taken := copy(into, c.list)
+	taken := min(len(into), len(c.list))
+	for i, e := range c.list[:taken] {
+		into[i] = e.Completion
+		c.q.posted -= e.writes
+	}
 	c.list = c.list[taken:]
 	return taken
 }

@@ -50,7 +50,7 @@ type queuePair struct {
 	path         fabric.Path
 	receives     int // posted
 	heldReceives int // by a stopped process
-	posted       int // writes that have not completed
+	posted       int // writes whose completion was not taken
 
 	sending
 }
@@ -99,7 +99,7 @@ func (q *queuePair) Connect(remote fabric.Endpoint, path fabric.Path) error {
 	case remote.Ethernet != q.local.Ethernet || remote.Number >= 1<<24 || remote.Packet >= 1<<24 ||
 		remote.MTUBytes < 256 || remote.MTUBytes > 4096 || !remote.GID.IsValid():
 		return fmt.Errorf("an endpoint like %+v cannot be reached", remote)
-	case path.Retries > 7 || path.Timeout > 31:
+	case path.Retries < 1 || path.Retries > 6 || path.Timeout > 31:
 		return fmt.Errorf("there is no path like %+v", path)
 	}
 	remote.GID = netip.AddrFrom16(remote.GID.As16())
@@ -155,11 +155,11 @@ func (q *queuePair) PostWrites(id uint64, writes []fabric.Write) error {
 		}
 		w.Inline, w.Bytes = slices.Clone(w.Inline), uint32(len(w.Inline))
 	}
+	q.posted += len(writes)
 	if q.state == failed {
 		q.flushLocked(l)
 		return nil
 	}
-	q.posted += len(writes)
 	q.lists = append(q.lists, l)
 	q.wake()
 	return nil
@@ -207,7 +207,7 @@ func (q *queuePair) endLocked() {
 
 // stopLocked ends the sending; what is on its way stays so.
 func (q *queuePair) stopLocked() {
-	q.lists, q.sentOf, q.write, q.offset, q.acks, q.posted = nil, 0, 0, 0, nil, 0
+	q.lists, q.sentOf, q.write, q.offset, q.acks = nil, 0, 0, 0, nil
 }
 
 func (q *queuePair) wake() {
@@ -230,19 +230,17 @@ func (q *queuePair) failLocked(why fabric.Result, code int) {
 	q.stopLocked()
 	for i, l := range lists {
 		if i == 0 {
-			q.sent.addLocked(fabric.Completion{ID: l.id, Result: why, Code: code})
-		} else {
+			q.sent.addLocked(fabric.Completion{ID: l.id, Result: why, Code: code}, len(l.writes))
+		} else if q.rng.IntN(2) == 0 { // they may not be told one by one
 			q.flushLocked(l)
 		}
 	}
 	q.wake()
 }
 
-// flushLocked tells of a list behind one that failed, or does not.
+// flushLocked tells of a list that was posted in vain.
 func (q *queuePair) flushLocked(l *list) {
-	if q.rng.IntN(2) == 0 {
-		q.sent.addLocked(fabric.Completion{ID: l.id, Result: fabric.Flushed, Code: codeFlushed})
-	}
+	q.sent.addLocked(fabric.Completion{ID: l.id, Result: fabric.Flushed, Code: codeFlushed}, len(l.writes))
 }
 
 // flushReceivesLocked tells of receives that nothing takes any more: of one, or of all.
@@ -250,10 +248,10 @@ func (q *queuePair) flushReceivesLocked(first fabric.Result, code int) {
 	if q.receives == 0 {
 		return
 	}
-	q.received.addLocked(fabric.Completion{Result: first, Code: code})
+	q.received.addLocked(fabric.Completion{Result: first, Code: code}, 0)
 	if q.rng.IntN(2) == 0 {
 		for range min(q.receives-1, 64) {
-			q.received.addLocked(fabric.Completion{Result: fabric.Flushed, Code: codeFlushed})
+			q.received.addLocked(fabric.Completion{Result: fabric.Flushed, Code: codeFlushed}, 0)
 		}
 	}
 	q.receives = 0

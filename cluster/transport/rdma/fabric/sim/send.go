@@ -96,7 +96,7 @@ func (q *queuePair) stepsLocked(now time.Time) (next time.Time) {
 func (q *queuePair) timeout() time.Duration { return 4096 * time.Nanosecond << q.path.Timeout }
 
 // patient reports whether there is a retry left.
-func (q *queuePair) patient() bool { return q.path.Retries == 7 || q.tries <= int(q.path.Retries) }
+func (q *queuePair) patient() bool { return q.tries <= int(q.path.Retries) }
 
 // transmitLocked sends one burst, if there is one and it may be sent.
 func (q *queuePair) transmitLocked(now time.Time) (next time.Time, did bool) {
