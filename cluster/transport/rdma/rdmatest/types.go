@@ -39,6 +39,7 @@ type Config struct {
 	FabricDelay     time.Duration
 	FabricRate      int64
 	BurstPackets    int
+	SettleMax       time.Duration
 	Timeout         uint8
 	Retries         uint8
 	PieceBytes      int

@@ -8,7 +8,9 @@
 //     sent and lands when it arrives, in order, so that whoever uses memory without a fence
 //     sees it change. What is on its way lands although its sender is destroyed, in error
 //     or dead meanwhile.
-//   - A completion is the acknowledgement, a way back later. Where packets or
+//   - A completion is the acknowledgement, a way back later. It says that the receiver's device
+//     has the bytes: they may come into its memory later (Config.SettleMax), if no receive
+//     has completed behind them. Where packets or
 //     acknowledgements are lost (Cut, a port that is down, a queue pair that is gone) the
 //     sender tries again each timeout of its Path, reading the source again, and after all
 //     retries fails with NoAnswer. The other side is not told.

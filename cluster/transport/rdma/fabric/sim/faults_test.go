@@ -406,3 +406,55 @@ func TestSecondLife(t *testing.T) {
 		}
 	})
 }
+
+// TestSettle: a completed write may not be in memory yet; a receive that completes behind it
+// proves that it is, and Destroy and Deregister prove that it will not be.
+func TestSettle(t *testing.T) {
+	settleMax := 50 * time.Millisecond
+	for _, fence := range []string{"none", "receive", "destroy", "deregister"} {
+		early, late := 0, 0
+		inBubble(t, func(n *Network, a, b *end) {
+			n.c.SettleMax = settleMax
+			b.receives(20)
+			for i := range 20 {
+				clear(b.mem)
+				a.post(uint64(i), a.write(b, 0, 1000))
+				if c := told(t, a.q.Sends(), time.Second); c.Result != fabric.OK {
+					t.Fatalf("%+v", c)
+				}
+				switch fence {
+				case "receive":
+					a.post(100, notify(fabric.Write{}, 1))
+					told(t, b.q.Receives(), time.Second)
+				case "destroy":
+					_ = b.q.Destroy()
+				case "deregister":
+					_ = b.r.Deregister()
+				}
+				n.mu.Lock()
+				at := b.mem[999]
+				n.mu.Unlock()
+				if at == 0 {
+					early++
+				}
+				time.Sleep(settleMax)
+				n.mu.Lock()
+				if b.mem[999] != at {
+					late++
+				}
+				n.mu.Unlock()
+				switch fence {
+				case "receive":
+					told(t, a.q.Sends(), time.Second)
+				case "deregister":
+					b.r, _ = b.d.Register(b.mem, fabric.RemoteWrite)
+				case "destroy":
+					return
+				}
+			}
+		})
+		if fence == "none" && (early == 0 || late != early) || fence == "receive" && early != 0 || fence != "none" && late != 0 {
+			t.Errorf("%s: %d times not there after the completion, %d times later than that", fence, early, late)
+		}
+	}
+}

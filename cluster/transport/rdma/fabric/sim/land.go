@@ -71,10 +71,11 @@ func (q *queuePair) arriveLocked(b *burst, to *port, now time.Time) {
 		return
 	}
 	w := &b.l.writes[b.write]
-	if result, code := p.takeLocked(w, b); result != fabric.OK {
+	if result, code := p.takeLocked(q, w, b, now); result != fabric.OK {
 		n.counts.Refused++
 		n.traceLocked("%s: queue pair %#x refuses: %v", to.m.name, p.local.Number, result)
 		q.refused, q.wire = true, nil
+		q.settleAllLocked(now) // what came before is there
 		if result != fabric.NoReceive {
 			p.failLocked(fabric.Flushed, codeFlushed)
 			p.flushReceivesLocked(result, code)
@@ -98,14 +99,15 @@ func (q *queuePair) arriveLocked(b *burst, to *port, now time.Time) {
 	}
 }
 
-// takeLocked is what a receiver does with a burst of a write.
-func (p *queuePair) takeLocked(w *fabric.Write, b *burst) (fabric.Result, int) {
+// takeLocked is what a receiver does with a burst of a write of q.
+func (p *queuePair) takeLocked(q *queuePair, w *fabric.Write, b *burst, now time.Time) (fabric.Result, int) {
 	if !p.o.RemoteWrite {
 		return fabric.RemoteMalformed, codeMalformed
 	}
 	var target []byte
+	var r *region
 	if w.Bytes > 0 {
-		r := p.d.remote[w.TargetKey]
+		r = p.d.remote[w.TargetKey]
 		if r == nil || r.rights&fabric.RemoteWrite == 0 {
 			return fabric.RemoteDenied, codeDenied
 		}
@@ -118,13 +120,44 @@ func (p *queuePair) takeLocked(w *fabric.Write, b *burst) (fabric.Result, int) {
 	if notify && p.receives == 0 {
 		return fabric.NoReceive, codeNoReceive
 	}
-	copy(target[min(int(b.offset), len(target)):], b.data)
+	if len(b.data) > 0 {
+		at := now
+		if most := p.net().c.SettleMax; most > 0 {
+			at = at.Add(time.Duration(q.rng.Int64N(int64(most))))
+		}
+		q.settling = append(q.settling, settling{at, p, r, target[b.offset:], b.data})
+		q.settleLocked(now)
+	}
 	if notify {
+		q.settleAllLocked(now)
 		p.receives--
 		p.received.addLocked(fabric.Completion{Immediate: w.Immediate}, 0)
 		p.net().counts.Immediates++
 	}
 	return fabric.OK, 0
+}
+
+// settleLocked brings what has landed into memory, in order. What a fence has passed does not
+// come.
+func (q *queuePair) settleLocked(now time.Time) (next time.Time, did bool) {
+	for ; len(q.settling) > 0; q.settling = q.settling[1:] {
+		s := &q.settling[0]
+		if s.at.After(now) {
+			return s.at, did
+		}
+		if !s.to.destroyed && !s.region.gone {
+			copy(s.target, s.data)
+		}
+		did = true
+	}
+	return time.Time{}, did
+}
+
+func (q *queuePair) settleAllLocked(now time.Time) {
+	for i := range q.settling {
+		q.settling[i].at = now
+	}
+	q.settleLocked(now)
 }
 
 // ackLocked takes the first word of the receiver, if it has arrived.

@@ -16,6 +16,9 @@ type Config struct {
 	DelayMin, DelayMax time.Duration
 	// BytesPerSecond is what each port sends; 0: without bound.
 	BytesPerSecond int64
+	// SettleMax is how long bytes may take into the receiver's memory after they have been
+	// acknowledged (0). Only a receive that completes behind them proves that they are there.
+	SettleMax time.Duration
 	// BurstPackets is how many packets land at one moment, at most (16).
 	BurstPackets int
 	// Trace, if not nil, hears of faults and of queue pairs that come and go. It must not

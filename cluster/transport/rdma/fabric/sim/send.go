@@ -24,6 +24,15 @@ type burst struct {
 	arrives time.Time
 }
 
+// settling is a burst that the receiver has acknowledged, and that is not in its memory yet.
+type settling struct {
+	at     time.Time
+	to     *queuePair
+	region *region
+	target []byte
+	data   []byte
+}
+
 // ack is a word of the receiver on its way.
 type ack struct {
 	arrives time.Time
@@ -46,6 +55,8 @@ type sending struct {
 	retry   time.Time // not before then
 	fault   time.Time // then the own port has been down for too long
 	silence time.Time // then a frozen receiver has been silent for too long
+
+	settling []settling
 }
 
 // run carries what the queue pair sends, until it is destroyed and nothing is on its way.
@@ -56,7 +67,7 @@ func (q *queuePair) run() {
 	for {
 		n.mu.Lock()
 		next := q.stepsLocked(time.Now())
-		changed, over := n.changed, q.destroyed && len(q.wire) == 0
+		changed, over := n.changed, q.destroyed && len(q.wire)+len(q.settling) == 0
 		n.mu.Unlock()
 		if over {
 			return
@@ -81,7 +92,7 @@ func (q *queuePair) run() {
 func (q *queuePair) stepsLocked(now time.Time) (next time.Time) {
 	for did := true; did; {
 		next, did = time.Time{}, false
-		for _, step := range [...]func(time.Time) (time.Time, bool){q.landLocked, q.ackLocked, q.transmitLocked} {
+		for _, step := range [...]func(time.Time) (time.Time, bool){q.landLocked, q.settleLocked, q.ackLocked, q.transmitLocked} {
 			at, done := step(now)
 			did = did || done
 			if next.IsZero() || !at.IsZero() && at.Before(next) {

@@ -15,6 +15,7 @@ func TestSuite(t *testing.T) {
 	for name, c := range map[string]sim.Config{
 		"slow":    {Seed: 1, DelayMin: time.Millisecond, DelayMax: 2 * time.Millisecond, BytesPerSecond: 1 << 30},
 		"instant": {Seed: 2},
+		"lazy":    {Seed: 4, DelayMax: 100 * time.Microsecond, BytesPerSecond: 1 << 30, SettleMax: 5 * time.Millisecond},
 		"small":   {Seed: 3, DelayMax: 50 * time.Microsecond, BurstPackets: 1, BytesPerSecond: 10 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
