@@ -29,20 +29,42 @@ var (
 
 // TestClusterHistories demands that no random history of a pool breaks a promise.
 func TestClusterHistories(t *testing.T) {
-	first, n := *historyFrom, *historyCount
+	first, n := historySeeds(12, 60, 5000)
+	sum := runHistories(t, first, n, false)
+	if n >= 50 && *historyMode == "" && (sum.RemoteHits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Missing == 0 || sum.Crashes == 0 || sum.Drops == 0) {
+		t.Errorf("the histories are too tame: %+v", sum)
+	}
+}
+
+// TestClusterHistoriesRDMA demands the same where blocks come by RDMA: from and into memory
+// that is registered, and not.
+func TestClusterHistoriesRDMA(t *testing.T) {
+	first, n := historySeeds(6, 30, 2000)
+	sum := runHistories(t, first, n, true)
+	if sum.RDMABlocks == 0 || n >= 25 && *historyMode == "" && (sum.RDMAFences == 0 || sum.RDMAFailures == 0 || sum.Lates == 0 || sum.Crashes == 0) {
+		t.Errorf("the histories are too tame: %+v", sum)
+	}
+}
+
+// historySeeds are which histories run.
+func historySeeds(short, usual, long int) (first uint64, n int) {
+	first, n = *historyFrom, *historyCount
 	switch {
 	case *historySeed > 0:
-		first, n = *historySeed, 1
+		return *historySeed, 1
 	case n > 0:
+		return first, n
 	case os.Getenv("SPILLWAY_LONG") != "":
-		first, n = 1_000_000, 5000
+		return 1_000_000, long
 	case testing.Short():
-		n = 12
-	default:
-		n = 60
+		return first, short
 	}
+	return first, usual
+}
+
+// runHistories runs n histories from a seed on, some at once.
+func runHistories(t *testing.T, first uint64, n int, overRDMA bool) (sum historytest.Figures) {
 	var mu sync.Mutex
-	var sum historytest.Figures
 	began := time.Now()
 	shards := min(runtime.GOMAXPROCS(0), n)
 	t.Run("all", func(t *testing.T) {
@@ -51,6 +73,7 @@ func TestClusterHistories(t *testing.T) {
 				t.Parallel()
 				for seed := first + uint64(shard); seed < first+uint64(n); seed += uint64(shards) {
 					h := historytest.Generate(seed, historytest.Mode(*historyMode))
+					h.RDMA = overRDMA
 					if *historyTrace {
 						fmt.Fprintf(os.Stderr, "cluster history %d (%s)\n", seed, h.Mode)
 					}
@@ -66,9 +89,7 @@ func TestClusterHistories(t *testing.T) {
 		}
 	})
 	t.Logf("%d cluster histories from seed %d in %v: %+v", n, first, time.Since(began).Round(time.Second), sum)
-	if n >= 50 && *historyMode == "" && (sum.RemoteHits == 0 || sum.Misses == 0 || sum.Lates == 0 || sum.Missing == 0 || sum.Crashes == 0 || sum.Drops == 0) {
-		t.Errorf("the histories are too tame: %+v", sum)
-	}
+	return sum
 }
 
 // historyNode is a node of a history.

@@ -5,7 +5,8 @@
 // of troubles: cuts of the network, frozen, slow, killed and restarted nodes, power cuts,
 // damaged bytes, a membership that is wrong, nodes that come, drain and come back. Generate
 // draws one from a seed; Run carries it out in virtual time, over stores on simulated
-// drives, a simulated network and a simulated membership. The nodes themselves are the
+// drives, a simulated network and a simulated membership; with History.RDMA blocks come
+// over a simulated RDMA network beside it. The nodes themselves are the
 // caller's (Start): what is between a client's request and package pool is tested too.
 //
 // What the model demands:

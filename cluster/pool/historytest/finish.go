@@ -12,6 +12,7 @@ const settleTime = 90 * time.Second
 func (r *runner) heal() {
 	r.log.printf("all is healed")
 	r.net.HealAll()
+	r.rdma.healAll()
 	r.world.Settle()
 	for _, n := range r.nodes {
 		r.check(n.begin())

@@ -42,6 +42,7 @@ func (e *erasure) covers(b block) bool {
 type Figures struct {
 	Ops, Puts, Stored, Hits, RemoteHits, Misses, Lates, Deletes, Drops, Missing int
 	Crashes, Troubles, Passed                                                   int
+	RDMABlocks, RDMAFences, RDMAFailures                                        int // of sessions
 }
 
 // model remembers what was done, and judges answers.
@@ -218,4 +219,5 @@ func (f *Figures) Add(o Figures) {
 	f.RemoteHits, f.Misses, f.Lates, f.Deletes = f.RemoteHits+o.RemoteHits, f.Misses+o.Misses, f.Lates+o.Lates, f.Deletes+o.Deletes
 	f.Drops, f.Missing, f.Crashes = f.Drops+o.Drops, f.Missing+o.Missing, f.Crashes+o.Crashes
 	f.Troubles, f.Passed = f.Troubles+o.Troubles, f.Passed+o.Passed
+	f.RDMABlocks, f.RDMAFences, f.RDMAFailures = f.RDMABlocks+o.RDMABlocks, f.RDMAFences+o.RDMAFences, f.RDMAFailures+o.RDMAFailures
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -15,6 +16,7 @@ import (
 	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/cluster/pool"
+	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device/sim"
 )
@@ -29,6 +31,7 @@ type node struct {
 	disk    *sim.Disk
 	index   *vfs.MemFS
 	state   *vfs.MemFS
+	device  atomic.Bool // it has an RDMA device
 
 	turn chan struct{} // a token: who starts or ends a life
 	mu   sync.Mutex
@@ -37,12 +40,13 @@ type node struct {
 
 // life is a node's process; nil: it is down.
 type life struct {
-	n       *node
-	process Process
-	store   *engine.Store
-	view    *membertest.View
-	spaces  []Space
-	dead    chan struct{} // closed when it has died: what it answers now reaches nobody
+	n         *node
+	process   Process
+	store     *engine.Store
+	transport transport.Transport
+	view      *membertest.View
+	spaces    []Space
+	dead      chan struct{} // closed when it has died: what it answers now reaches nobody
 }
 
 func (r *runner) newNode(i int) *node {
@@ -100,9 +104,12 @@ func (n *node) begin() error {
 	if err != nil {
 		return fmt.Errorf("node %d: open the store: %w", n.number, err)
 	}
-	transport, err := n.r.net.Node(n.address)
+	control, err := n.r.net.Node(n.address)
 	if err != nil {
 		return err
+	}
+	if l.transport, err = n.r.rdma.start(n, control, n.logger("rdma")); err != nil {
+		return fmt.Errorf("node %d: RDMA: %w", n.number, err)
 	}
 	l.view = n.r.world.Join(member.Member{ID: n.id, Name: n.name, Address: n.address, State: member.Joining,
 		CapacityBytes: capacityBytes, FreeBytes: capacityBytes, ProtocolLow: peer.VersionLow, ProtocolHigh: peer.VersionHigh})
@@ -111,7 +118,7 @@ func (n *node) begin() error {
 	if _, err := hex.Decode(id[:], []byte(st.StoreID)); err != nil {
 		return err
 	}
-	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "/pool", Members: l.view, Transport: transport,
+	l.process, err = n.r.start(Setup{Store: l.store, Pool: pool.Options{PoolID: "history", Node: n.id, Name: n.name, Dir: "/pool", Members: l.view, Transport: l.transport,
 		Logger: n.logger("pool"), Copies: c.Copies, LocalPlacement: c.LocalPlacement, Hints: c.Hints,
 		Erase: pool.EraseOptions{FS: n.state, Tombstones: c.Tombstones, Stores: []pool.StoreFact{{ID: id, Empty: st.Blocks == 0}}}}})
 	if err != nil {
@@ -143,10 +150,12 @@ func (n *node) stop() error {
 	}
 	n.setLife(nil)
 	n.r.log.printf("node %d stops", n.number)
+	l.count()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	err := l.process.Close(ctx)
 	close(l.dead)
+	n.r.rdma.kill(n) // another process may start
 	n.r.world.Part(n.id)
 	if err == nil {
 		err = l.store.Close()
@@ -169,7 +178,9 @@ func (n *node) die(powerCut bool) (was bool) {
 	n.setLife(nil)
 	n.r.log.printf("node %d dies: %d blocks, erasures %+v", n.number, l.store.Stat().Blocks, l.process.Pool().Stat().Erase)
 	close(l.dead)
+	l.count()
 	n.r.model.note(func(f *Figures) { f.Crashes++ })
+	n.r.rdma.kill(n)
 	keep := 100
 	rng := rand.New(rand.NewPCG(n.r.h.Seed, uint64(n.r.model.moment())))
 	if powerCut {

@@ -10,6 +10,7 @@ type region struct {
 	of    string // the call
 	bytes []byte
 	src   []byte // what a source holds; nil: a destination
+	let   func() // takes it from the node's transport
 
 	mu       sync.Mutex
 	answered bool
@@ -24,8 +25,8 @@ type places struct {
 	all []*region
 }
 
-func (p *places) lend(of string, memory, src []byte) *region {
-	g := &region{of: of, bytes: memory, src: src}
+func (p *places) lend(of string, memory, src []byte, let func()) *region {
+	g := &region{of: of, bytes: memory, src: src, let: let}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all = append(p.all, g)
@@ -61,6 +62,7 @@ func (g *region) takeLocked(r *runner) {
 	if g.src != nil && !bytes.Equal(g.bytes, g.src) {
 		r.fail("SOURCE: memory of %s was written to", g.of)
 	}
+	g.let()
 	g.ours = true
 	for i := range g.bytes {
 		g.bytes[i] = 0xee

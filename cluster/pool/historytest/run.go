@@ -56,6 +56,7 @@ type runner struct {
 	model *model
 	log   *logBook
 	net   *netsim.Network
+	rdma  carrier
 	world *membertest.World
 	nodes []*node
 	calls callBook
@@ -73,6 +74,7 @@ func newRunner(h *History, start Start) *runner {
 	r.calls.flying = map[*flight]struct{}{}
 	r.net = netsim.New(netsim.Config{Seed: h.Seed, SilenceMax: c.SilenceMax, Trace: func(format string, args ...any) { r.log.printf("  net: "+format, args...) },
 		Shape: netsim.Shape{DelayMin: c.DelayMax / 4, DelayMax: c.DelayMax, BytesPerSecond: c.BytesPerSecond}})
+	r.rdma = newCarrier(h, r.log)
 	r.world = membertest.New(h.Seed, c.LagMax/4, c.LagMax)
 	for i := range c.Nodes {
 		r.nodes = append(r.nodes, r.newNode(i))
@@ -128,6 +130,7 @@ func (r *runner) run() {
 		r.check(n.stop())
 	}
 	r.net.Close()
+	r.rdma.close()
 	r.places.settle(r)
 	close(stop)
 	<-watched

@@ -29,7 +29,9 @@ func (r *runner) trouble(t *Trouble) {
 		r.cut(t, r.ways(n))
 	case Freeze:
 		r.net.Freeze(n.address)
+		r.rdma.freeze(n)
 		r.noticed(t, r.ways(n))
+		r.rdma.thaw(n)
 		r.net.Thaw(n.address)
 	case Slow:
 		r.net.SetShape(n.address, netsim.Shape{DelayMin: 20 * time.Millisecond, DelayMax: 300 * time.Millisecond, BytesPerSecond: 50_000})
@@ -79,10 +81,12 @@ func (r *runner) ways(n *node) (ways [][2]*node) {
 func (r *runner) cut(t *Trouble, ways [][2]*node) {
 	for _, w := range ways {
 		r.net.Cut(w[0].address, w[1].address)
+		r.rdma.cut(w[0], w[1])
 	}
 	r.noticed(t, ways)
 	for _, w := range ways {
 		r.net.Heal(w[0].address, w[1].address)
+		r.rdma.mend(w[0], w[1])
 	}
 }
 

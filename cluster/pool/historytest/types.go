@@ -26,6 +26,8 @@ type History struct {
 	Config   Config
 	Clients  []Client
 	Troubles []Trouble
+	// RDMA has blocks come by RDMA; Generate leaves it out.
+	RDMA bool
 }
 
 // Config is what stays the same.
