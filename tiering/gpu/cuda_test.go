@@ -154,3 +154,40 @@ func BenchmarkStubCall(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// TestDMABuf: the file is of the memory that was asked for; a driver that cannot says so.
+func TestDMABuf(t *testing.T) {
+	for kind, works := range map[int]bool{0: false, 1: true, 2: false} {
+		driver, err := gpu.OpenCUDA(gputest.CUDA(t, fmt.Sprintf("DMABUF=%d", kind)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := driver.Device(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := d.Alloc(1 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := d.DMABuf(p+8192, 64<<10)
+		switch {
+		case !works && !errors.Is(err, gpu.ErrNoDMABuf):
+			t.Errorf("kind %d: %v", kind, err)
+		case works && err != nil:
+			t.Error(err)
+		case works:
+			if facts, err := file.Stat(); err != nil || facts.Size() != 64<<10 {
+				t.Errorf("%v, %v", facts, err)
+			}
+			_ = file.Close() // nothing was written
+			var answer *gpu.Error
+			if _, err := d.DMABuf(p+1, 4096); !errors.As(err, &answer) || answer.Code != 1 {
+				t.Errorf("memory that does not begin on a page: %v", err)
+			}
+		}
+		if err := errors.Join(d.Free(p), d.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,8 +1,13 @@
 package gpu
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // cudaDevice is a GPU with its primary context.
@@ -67,6 +72,24 @@ func (d *cudaDevice) Alloc(nBytes uint64) (p Pointer, err error) {
 
 func (d *cudaDevice) Free(p Pointer) error {
 	return d.do("cuMemFree", d.symbols.memFree, uintptr(p))
+}
+
+func (d *cudaDevice) DMABuf(p Pointer, nBytes uint64) (*os.File, error) {
+	if !d.info.DMABuf || d.symbols.addressHandle == 0 {
+		return nil, ErrNoDMABuf
+	}
+	const dmaBufHandle, noFlags = 1, 0
+	var fd int32
+	err := d.do("cuMemGetHandleForAddressRange", d.symbols.addressHandle, uintptr(unsafe.Pointer(&fd)), uintptr(p), uintptr(nBytes), dmaBufHandle, noFlags)
+	var answer *Error
+	if errors.As(err, &answer) && answer.Code == codeNotSupported {
+		return nil, fmt.Errorf("%w: %w", ErrNoDMABuf, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(int(fd))
+	return os.NewFile(uintptr(fd), "dma-buf"), nil
 }
 
 func (d *cudaDevice) Stream() (Stream, error) {

@@ -8,6 +8,9 @@ import (
 // ErrNoGPU is matched by the error of a machine without a usable GPU.
 var ErrNoGPU = errors.New("gpu: no usable GPU")
 
+// ErrNoDMABuf is matched by the error of a GPU whose memory cannot be exported.
+var ErrNoDMABuf = errors.New("gpu: its memory cannot be exported as a dma-buf; that needs a driver of CUDA 11.7 with open kernel modules, and Linux 5.12, or later")
+
 // NoGPUError says why there is no usable GPU. It matches ErrNoGPU.
 type NoGPUError struct {
 	Cause  error
@@ -28,6 +31,7 @@ const (
 	codeNotReady          = 600
 	codeAlreadyRegistered = 712
 	codeNotRegistered     = 713
+	codeNotSupported      = 801
 )
 
 // Error is an answer of the driver.

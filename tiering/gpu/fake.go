@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"os"
 	"slices"
 	"sync"
 )
@@ -193,6 +194,9 @@ func (f *fake) registeredLocked(mem []byte) bool {
 	own := spanOf(mem)
 	return slices.ContainsFunc(f.registered, func(s span) bool { return s.start <= own.start && own.end <= s.end })
 }
+
+// DMABuf refuses: this memory is no device's.
+func (d *fakeDevice) DMABuf(Pointer, uint64) (*os.File, error) { return nil, ErrNoDMABuf }
 
 func (d *fakeDevice) Stream() (Stream, error) {
 	if err := d.driver.fail("cuStreamCreate"); err != nil {

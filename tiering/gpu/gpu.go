@@ -12,7 +12,10 @@
 // given up meanwhile.
 package gpu
 
-import "context"
+import (
+	"context"
+	"os"
+)
 
 // Driver gives the GPUs of this machine. Its methods may be called from many
 // goroutines. It is never closed: a driver library cannot be unloaded.
@@ -72,6 +75,11 @@ type Device interface {
 	Alloc(nBytes uint64) (Pointer, error)
 	// Free gives back what Alloc gave. No copy with it may be in flight.
 	Free(Pointer) error
+	// DMABuf exports memory of the GPU as a dma-buf, for a device that moves data by itself,
+	// such as a NIC: nBytes from p on, both multiples of 4096, within one allocation. That
+	// stays until the file, and all that was made of it, is gone. The error matches ErrNoDMABuf
+	// where GPU, driver or kernel cannot.
+	DMABuf(p Pointer, nBytes uint64) (*os.File, error)
 	// Stream makes a queue of copies. Different streams run beside each other.
 	Stream() (Stream, error)
 	// Close lets the GPU go. Nothing made by the device may be used afterwards.

@@ -23,11 +23,13 @@ type symbols struct {
 	copyOnDevice                                                      uintptr
 	eventCreate, eventRecord, eventQuery, eventDestroy                uintptr
 
+	addressHandle uintptr // CUDA 11.7
+
 	batch8 uintptr // CUDA 13: 8 arguments
 	batch9 uintptr // CUDA 12.8: 9, a fail index before the stream
 }
 
-// table names the symbols; the last two may be missing.
+// table names the symbols; the last three may be missing.
 func (s *symbols) table() []struct {
 	at   *uintptr
 	name string
@@ -64,12 +66,13 @@ func (s *symbols) table() []struct {
 		{&s.eventRecord, "cuEventRecord"},
 		{&s.eventQuery, "cuEventQuery"},
 		{&s.eventDestroy, "cuEventDestroy_v2"},
+		{&s.addressHandle, "cuMemGetHandleForAddressRange"},
 		{&s.batch8, "cuMemcpyBatchAsync_v2"},
 		{&s.batch9, "cuMemcpyBatchAsync"},
 	}
 }
 
-const optionalSymbols = 2 // at the end of the table
+const optionalSymbols = 3 // at the end of the table
 
 // usualPaths are where the driver's library is.
 var usualPaths = []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}

@@ -2,11 +2,16 @@
 // malloc's; copies are queued and made when an event behind them has been asked
 // for twice. Macros choose what it is: BATCH (8, 9 or 0: which form of the batch
 // call there is), INIT (what cuInit answers), DEVICES, MIB (the memory of each),
-// PAGEABLE (1: memory that is not registered is copied too, as by a driver).
+// PAGEABLE (1: memory that is not registered is copied too, as by a driver), DMABUF (0: a
+// driver that knows of no dma-bufs, 2: one that refuses them; here they are files with a copy
+// of the memory).
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef BATCH
 #define BATCH 8
@@ -19,6 +24,9 @@
 #endif
 #ifndef MIB
 #define MIB 64
+#endif
+#ifndef DMABUF
+#define DMABUF 1
 #endif
 #ifndef PAGEABLE
 #define PAGEABLE 0
@@ -95,7 +103,8 @@ result cuDeviceGetAttribute(int *value, int attribute, int device) {
 	switch (attribute) {
 	case 75: *value = 9; return RESULT(OK);
 	case 76: *value = 0; return RESULT(OK);
-	case 91: case 99: case 124: *value = 1; return RESULT(OK);
+	case 91: case 99: *value = 1; return RESULT(OK);
+	case 124: *value = DMABUF > 0; return RESULT(OK);
 	case 113: *value = 0; return RESULT(OK);
 	}
 	return RESULT(INVALID_VALUE);
@@ -205,6 +214,22 @@ result cuMemFree_v2(uint64_t p) {
 		}
 	LEAVE(INVALID_VALUE);
 }
+
+#if DMABUF
+result cuMemGetHandleForAddressRange(void *handle, uint64_t p, size_t n, int type, unsigned long long flags) {
+	ENTER();
+	if (DMABUF == 2) LEAVE(801);
+	if (n == 0 || p % 4096 || n % 4096 || type != 1 || flags) LEAVE(INVALID_VALUE);
+	for (int i = 0; i < nBlocks; i++)
+		if (p >= blocks[i].start && p + n <= blocks[i].start + blocks[i].bytes) {
+			int fd = memfd_create("stub-dma-buf", 0);
+			if (fd < 0 || write(fd, (void *)(uintptr_t)p, n) != (ssize_t)n) LEAVE(OUT_OF_MEMORY);
+			*(int *)handle = fd;
+			LEAVE(OK);
+		}
+	LEAVE(INVALID_VALUE);
+}
+#endif
 
 result cuMemGetInfo_v2(size_t *left, size_t *total) {
 	ENTER();
