@@ -104,7 +104,7 @@ func (c *caller) put(s Space, op *Op) {
 	src := make([][]byte, len(blocks))
 	for i := range blocks {
 		src[i] = content(first + uint64(i))
-		places[i] = c.r.places.lend(c.name, src[i], slices.Clone(src[i]), func() {})
+		places[i] = c.r.places.lend(c.name, src[i], slices.Clone(src[i]))
 	}
 	o := Call{Deadline: deadline(op), Durable: op.Durable, Depth: op.From}
 	var got []engine.Status
@@ -140,7 +140,8 @@ func (c *caller) load(s Space, blocks []block, deadline time.Time, bounce bool) 
 	places, dst := make([]*region, len(blocks)), make([][]byte, len(blocks))
 	for i := range blocks {
 		dst[i] = make([]byte, blockBytes)
-		places[i] = c.r.places.lend(c.name, dst[i], nil, c.l.know(i, dst[i]))
+		places[i] = c.r.places.lend(c.name, dst[i], nil)
+		c.l.know(i, dst[i])
 	}
 	since := time.Now()
 	var got []engine.Status

@@ -10,7 +10,6 @@ type region struct {
 	of    string // the call
 	bytes []byte
 	src   []byte // what a source holds; nil: a destination
-	let   func() // takes it from the node's transport
 
 	mu       sync.Mutex
 	answered bool
@@ -25,8 +24,8 @@ type places struct {
 	all []*region
 }
 
-func (p *places) lend(of string, memory, src []byte, let func()) *region {
-	g := &region{of: of, bytes: memory, src: src, let: let}
+func (p *places) lend(of string, memory, src []byte) *region {
+	g := &region{of: of, bytes: memory, src: src}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all = append(p.all, g)
@@ -62,7 +61,6 @@ func (g *region) takeLocked(r *runner) {
 	if g.src != nil && !bytes.Equal(g.bytes, g.src) {
 		r.fail("SOURCE: memory of %s was written to", g.of)
 	}
-	g.let()
 	g.ours = true
 	for i := range g.bytes {
 		g.bytes[i] = 0xee
