@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spillway-kv/spillway/integration/bench/chart"
 	"github.com/spillway-kv/spillway/fio/spread"
+	"github.com/spillway-kv/spillway/integration/bench/chart"
 )
 
 // The generated part of the page lies between these lines.
