@@ -16,7 +16,7 @@ func (n *node) legs(of string) (failing map[string]string, err error) {
 			Legs []struct{ Leg, Error string }
 		}
 	}
-	if err := n.ask(&m, "pool", "members"); err != nil {
+	if err := n.ask(&m, "/v1/pool/members"); err != nil {
 		return nil, err
 	}
 	failing = map[string]string{}

@@ -24,6 +24,8 @@ type ground interface {
 	configured(n *node) string
 	// way is the name of the transport that blocks are to come by.
 	way() string
+	// sweeps is how many chains that are not deleted a sweep reads at each node.
+	sweeps() int
 	// lacks says why a test cannot run here; "" if it can.
 	lacks(test string) string
 }

@@ -143,7 +143,7 @@ func TestKeyRotation(t *testing.T) {
 			Primary     bool
 		}
 	}
-	if err := n[0].ask(&keys, "pool", "keys", "list"); err != nil {
+	if err := n[0].ask(&keys, "/v1/pool/keys"); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range keys.Keys {

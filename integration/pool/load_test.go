@@ -240,7 +240,7 @@ func (l *load) sweep(nodes []*node) {
 			if c.erasedAt.Load() != 0 {
 				c.erasedAt.Store(all)
 				deleted++
-			} else if others++; others > 200 {
+			} else if others++; others > here.sweeps() {
 				continue
 			}
 			hits := w.get(c, 10*time.Second)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -272,13 +274,20 @@ func (n *node) must(args ...string) string {
 	return out
 }
 
-// ask decodes what the operator's tool says as JSON.
-func (n *node) ask(into any, args ...string) error {
-	out, err := n.command(append(args, "--json")...)
-	if err == nil {
-		err = json.Unmarshal([]byte(out), into)
+// ask decodes what the daemon answers operators.
+func (n *node) ask(into any, path string) error {
+	c := &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", n.socket()+".admin")
+	}}}
+	a, err := c.Get("http://localhost" + path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.name, err)
 	}
-	return err
+	defer a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s answers %s", n.name, path, a.Status)
+	}
+	return json.NewDecoder(a.Body).Decode(into)
 }
 
 // members are how a node sees the pool: of each name the health and state.
@@ -286,7 +295,7 @@ func (n *node) members() (map[string]string, error) {
 	var m struct {
 		Members []struct{ Name, Health, State string }
 	}
-	if err := n.ask(&m, "pool", "members"); err != nil {
+	if err := n.ask(&m, "/v1/pool/members"); err != nil {
 		return nil, err
 	}
 	seen := map[string]string{}
@@ -304,7 +313,7 @@ func (n *node) peers() (map[string]bool, error) {
 			Member, Usable bool
 		}
 	}
-	if err := n.ask(&s, "pool", "status"); err != nil {
+	if err := n.ask(&s, "/v1/pool"); err != nil {
 		return nil, err
 	}
 	usable := map[string]bool{}

@@ -79,6 +79,8 @@ func (spaces) configured(*node) string { return "" }
 
 func (spaces) way() string { return "tcp" }
 
+func (spaces) sweeps() int { return 200 }
+
 func (spaces) lacks(string) string { return "" }
 
 const namespaceMark = "SPILLWAY_TEST_NETWORK"

@@ -17,6 +17,7 @@ func main() {
 	tags := flag.String("tags", "verbs", "build `tags` of the tests")
 	memory := flag.Int("m", 2048, "memory of the machine in `MiB`")
 	uid := flag.Int("uid", 0, "`user` that runs the tests")
+	daemon := flag.Bool("daemon", false, "put the daemon into the machine, too, as /spillway")
 	memlock := flag.Int64("memlock", 0, "most `bytes` of memory that the tests may lock, 0: no limit")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: run [flags] PACKAGE [flags of the test, such as -test.run Name]")
@@ -30,7 +31,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	command := vm.Command{UID: *uid, MemlockBytes: *memlock, Dir: "/tmp", Live: os.Stdout, Env: []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"}}
-	code, err := run(ctx, flag.Args(), *tags, *memory, command)
+	code, err := run(ctx, flag.Args(), *tags, *memory, *daemon, command)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -38,7 +39,7 @@ func main() {
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, tags string, memory int, command vm.Command) (code int, err error) {
+func run(ctx context.Context, args []string, tags string, memory int, daemon bool, command vm.Command) (code int, err error) {
 	dir, err := os.MkdirTemp("", "spillway-vm-")
 	if err != nil {
 		return 0, err
@@ -48,7 +49,13 @@ func run(ctx context.Context, args []string, tags string, memory int, command vm
 	if err != nil {
 		return 0, err
 	}
-	image, err := vm.NewImage(dir, vm.Files{"/test": test})
+	files := vm.Files{"/test": test}
+	if daemon {
+		if files["/spillway"], err = vm.BuildProgram(dir, "./cmd/spillway", tags); err != nil {
+			return 0, err
+		}
+	}
+	image, err := vm.NewImage(dir, files)
 	if err != nil {
 		return 0, err
 	}
