@@ -55,6 +55,15 @@ func Choose(ports []fabric.Port, names []string, gidIndex int) (chosen []Choice,
 	return chosen, left, noneOf(len(chosen), left)
 }
 
+// Ports are those that are in use, each with its address.
+func (t *Transport) Ports() []Choice {
+	all := make([]Choice, len(t.ports))
+	for i, p := range t.ports {
+		all[i] = Choice{p.info, p.gid}
+	}
+	return all
+}
+
 // noneOf is the error of having no port.
 func noneOf(n int, left []error) error {
 	switch {

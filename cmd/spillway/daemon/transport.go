@@ -39,7 +39,10 @@ func (d *daemon) openCarriers() (*carriers, error) {
 		return c, nil
 	}
 	c.best = over
-	d.log.Info("blocks of other nodes come by rdma where they have it, too")
+	for _, port := range over.Ports() {
+		c.ports = append(c.ports, fmt.Sprintf("%s %v", port.Port.Name(), port.GID.Address.Unmap()))
+	}
+	d.log.Info("blocks of other nodes come by rdma where they have it, too", "ports", c.ports)
 	return c, nil
 }
 

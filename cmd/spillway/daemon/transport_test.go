@@ -93,15 +93,15 @@ func TestRDMAMissing(t *testing.T) {
 // TestRDMAPresent: where it is to be had, a node uses it, says over which ports, and gives
 // all of it back at its end.
 func TestRDMAPresent(t *testing.T) {
-	for more := range map[string]int{"": 2, `rdma_ports = ["sim1"]`: 1, selfSigned(t, t.TempDir()) + "rdma_plain = true\n": 2} {
+	for more, ports := range map[string]int{"": 2, `rdma_ports = ["sim1"]`: 1, selfSigned(t, t.TempDir()) + "rdma_plain = true\n": 2} {
 		r := newPoolRig(t, "a", "transport = \"rdma\"\n"+more+"\n[admin]\naddress = \"127.0.0.1:0\"\n")
 		r.fabric = simMachine(t, 2, 0)
 		r.start()
-		if s := r.status(); s.Transport != "rdma" || s.TransportWhy != "" {
+		if s := r.status(); s.Transport != "rdma" || s.TransportWhy != "" || len(s.Ports) != ports || s.Ports[ports-1] != "sim1:1 10.0.1.7" {
 			t.Errorf("transport %s with ports %q: %q", s.Transport, s.Ports, s.TransportWhy)
 		}
 		metrics := r.poolMetrics()
-		for _, want := range []string{"spillway_pool_rdma_missing 0", `spillway_pool_transport{transport="rdma"} 1`} {
+		for _, want := range []string{"spillway_pool_rdma_missing 0", `spillway_pool_transport{transport="rdma"} 1`, fmt.Sprintf("spillway_pool_rdma_ports %d", ports)} {
 			if !strings.Contains(metrics, want+"\n") {
 				t.Errorf("no %s in the metrics", want)
 			}
