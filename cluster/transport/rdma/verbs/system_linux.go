@@ -43,13 +43,19 @@ func duplicate(fd int, name string) (*os.File, error) {
 
 // whyNotOpened says what to do about a device file that cannot be opened.
 func whyNotOpened(file string, err error) string {
+	// The library looks for the file elsewhere too, and tells the error of that.
+	if f, own := os.OpenFile(file, os.O_RDWR, 0); own == nil {
+		f.Close()
+	} else {
+		err = own
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Sprintf("permission denied on %s%s", file, remedy(file))
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is no %s: load ib_uverbs (modprobe ib_uverbs), or give the container /dev/infiniband", file)
 	}
-	return fmt.Sprintf("open %s: %v", file, err)
+	return fmt.Sprintf("%s cannot be used: %v", file, err)
 }
 
 // remedy says how to get at a device file.

@@ -11,9 +11,13 @@ import (
 const (
 	windowBytes = 1 << 20
 	poison      = 0xd6
-	// heard is how many lists of a stream have an immediate.
-	heard = 32
+	// heard is how many lists of a stream have an immediate, streamed how many there are if
+	// nothing stops it.
+	heard    = 32
+	streamed = 512
 )
+
+var errEndless = errors.New("nothing has stopped it")
 
 // stream writes from src over all of dst, again and again, until something fails, and
 // returns that completion. The first lists have an immediate.
@@ -22,7 +26,7 @@ func (s *side) stream(src, dst *memory, key uint32) (last fabric.Completion, err
 	for i := range whole {
 		whole[i].TargetKey = key
 	}
-	for id := uint64(0); ; {
+	for id := uint64(0); id < streamed; {
 		list := whole
 		if id < heard {
 			list = append(list[:len(list):len(list)], notify(uint32(id)))
@@ -43,6 +47,7 @@ func (s *side) stream(src, dst *memory, key uint32) (last fabric.Completion, err
 			return c[0], nil
 		}
 	}
+	return last, errEndless
 }
 
 // fence has a stream run into b's memory, calls cut in the midst of it, poisons the memory as
