@@ -8,12 +8,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/pool"
 	"github.com/spillway-kv/spillway/cluster/transport"
+	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/tiering/arena"
 	"github.com/spillway-kv/spillway/tiering/memory"
 )
@@ -320,6 +322,51 @@ func BenchmarkPeerFrames(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/16, "ns/frame")
 			})
 		}
+	}
+}
+
+// BenchmarkPeerRead reads 32 blocks of 1 MiB for a peer that takes them at once, from a real
+// drive.
+func BenchmarkPeerRead(b *testing.B) {
+	const blocks, blockBytes = 32, 1 << 20
+	store, err := engine.Open(engine.Options{Dir: b.TempDir(), CapacityBytes: 256 << 20})
+	if err != nil {
+		b.Skip(err)
+	}
+	defer store.Close()
+	for name, with := range map[string]transport.Registrar{"mapped": nil, "known": everything{}} {
+		b.Run(name, func(b *testing.B) {
+			n, err := New(Options{Stores: []*engine.Store{store}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer n.Close(context.Background())
+			n.registered.with = with
+			if n.frames, err = n.newPeerFrames(128 << 20); err != nil {
+				b.Fatal(err)
+			}
+			defer n.frames.Free()
+			space, err := local{n}.OpenSpace(engine.Descriptor{Name: "n", BlockBytes: blockBytes})
+			if err != nil {
+				b.Fatal(err)
+			}
+			a := &pool.Arrival{}
+			for i, k := range localKeys(0, blocks) {
+				a.Items = append(a.Items, pool.ArrivalItem{Key: k, Src: [][]byte{make([]byte, blockBytes)}, Depth: uint32(i)})
+			}
+			space.Write(b.Context(), a)
+			ids, _ := space.IDs(localKeys(0, blocks))
+			before := processNS()
+			b.SetBytes(blocks * blockBytes)
+			for b.Loop() {
+				came := atomic.Int64{}
+				space.Read(b.Context(), ids, func(_ int, _ [][]byte, _ uint64, done func()) { came.Add(1); done() })
+				if came.Load() != blocks {
+					b.Fatalf("%d of %d blocks", came.Load(), blocks)
+				}
+			}
+			b.ReportMetric(float64(processNS()-before)/float64(b.N)/blocks/1000, "cpu-us/block")
+		})
 	}
 }
 

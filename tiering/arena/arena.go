@@ -51,7 +51,7 @@ func New(o Options) (*Arena, error) {
 	if nBytes < MinBytes {
 		return nil, fmt.Errorf("%w: an arena of %d bytes; give at least %d", ErrSize, o.Bytes, MinBytes)
 	}
-	m, err := makeMemory(wish{name: "spillway-arena", nBytes: nBytes, best: o.Pages, nodes: o.Nodes})
+	m, err := makeMemory(wish{nBytes: nBytes, best: o.Pages, nodes: o.Nodes})
 	if err != nil {
 		return nil, err
 	}

@@ -9,18 +9,25 @@ import (
 	"strings"
 )
 
-const noTransparent = "no transparent huge pages for shared memory: copies and look-ups cost more; " +
-	"echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled allows them"
-
-// shmemMode is the mode of transparent huge pages in shared memory, "" if it
-// rules them out.
-func shmemMode() string {
-	_, rest, _ := strings.Cut(readText("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), "[")
-	mode, _, _ := strings.Cut(rest, "]")
-	if mode == "never" || mode == "deny" {
-		return ""
+// transparentFile is where the kernel says whether memory may have transparent huge pages.
+func transparentFile(shared bool) (path, allows string) {
+	if shared {
+		return "/sys/kernel/mm/transparent_hugepage/shmem_enabled", "advise"
 	}
-	return mode
+	return "/sys/kernel/mm/transparent_hugepage/enabled", "madvise"
+}
+
+func noTransparent(shared bool) string {
+	path, allows := transparentFile(shared)
+	return fmt.Sprintf("no transparent huge pages: copies and look-ups cost more; echo %s > %s allows them", allows, path)
+}
+
+// transparent reports whether memory may have transparent huge pages.
+func transparent(shared bool) bool {
+	path, _ := transparentFile(shared)
+	_, rest, _ := strings.Cut(readText(path), "[")
+	mode, _, _ := strings.Cut(rest, "]")
+	return mode != "" && mode != "never" && mode != "deny"
 }
 
 // EnoughMemory refuses what would make the kernel kill this process or another:
@@ -98,7 +105,7 @@ func hugeBytesIn(smaps string, start, n uint64) (sum int64) {
 			ours = err == nil && at >= start && at-start < n
 			continue
 		}
-		if ours && fields[0] == "ShmemPmdMapped:" && len(fields) > 1 {
+		if ours && (fields[0] == "ShmemPmdMapped:" || fields[0] == "AnonHugePages:") && len(fields) > 1 {
 			kib, _ := strconv.ParseInt(fields[1], 10, 64)
 			sum += kib << 10
 		}

@@ -14,17 +14,21 @@ const hugePageBytes = 2 << 20
 
 // wish is what is asked of the machine.
 type wish struct {
-	name   string // shown in /proc/PID/maps
+	name   string // of memory to be shared, shown in /proc/PID/maps; "": nobody else sees it
 	nBytes int64  // a multiple of hugePageBytes
 	best   Pages  // the best kind to try; "" for PagesHugeTLB
 	nodes  []int
 }
 
-// memory is a file without a name that nobody can resize, mapped and populated.
+func (w *wish) shared() bool { return w.name != "" }
+
+// memory is mapped and populated. If it is shared it is a file without a name that nobody
+// can resize.
 type memory struct {
-	file  *os.File
-	mem   []byte
-	facts Facts
+	file   *os.File // nil: private
+	mapped []byte   // mem, and what is around it
+	mem    []byte
+	facts  Facts
 }
 
 // makeMemory takes the best kind of pages that the machine grants. An error
@@ -39,8 +43,8 @@ func makeMemory(w wish) (*memory, error) {
 	}
 	var notes []string
 	for _, kind := range kinds[first:] {
-		if kind == PagesTHP && shmemMode() == "" {
-			notes = append(notes, noTransparent)
+		if kind == PagesTHP && !transparent(w.shared()) {
+			notes = append(notes, noTransparent(w.shared()))
 			continue
 		}
 		if kind != PagesHugeTLB {
@@ -73,34 +77,74 @@ var errNode = errors.New("arena: these NUMA nodes cannot be bound to")
 
 // try makes memory of one kind of page.
 func try(w wish, kind Pages) (_ *memory, err error) {
-	fd, err := memfd(w.name, kind)
-	if err != nil {
-		return nil, fmt.Errorf("memfd_create: %w", err)
-	}
-	m := &memory{file: os.NewFile(uintptr(fd), w.name), facts: Facts{Bytes: w.nBytes, Pages: kind}}
+	m := &memory{facts: Facts{Bytes: w.nBytes, Pages: kind}}
 	defer func() {
 		if err != nil {
 			m.close()
 		}
 	}()
-	// Nobody else may open it anew through /proc/PID/fd.
-	if err := unix.Fchmod(fd, 0o600); err != nil {
-		return nil, fmt.Errorf("fchmod: %w", err)
+	if !w.shared() {
+		if err := m.mapPrivate(w.nBytes, kind); err != nil {
+			return nil, err
+		}
+		return m, m.fill(w, kind)
 	}
-	if err := unix.Ftruncate(fd, w.nBytes); err != nil {
-		return nil, fmt.Errorf("ftruncate: %w", err)
-	}
-	if m.mem, err = unix.Mmap(fd, 0, int(w.nBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
-		return nil, fmt.Errorf("mmap: %w", err)
+	if err := m.mapFile(w, kind); err != nil {
+		return nil, err
 	}
 	if err := m.fill(w, kind); err != nil {
 		return nil, err
 	}
 	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+	if _, err := unix.FcntlInt(m.file.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	return m, nil
+}
+
+// mapPrivate maps memory that is no file's: more kernels have huge pages for such.
+func (m *memory) mapPrivate(nBytes int64, kind Pages) (err error) {
+	const private = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	if kind == PagesHugeTLB {
+		if m.mapped, err = unix.Mmap(-1, 0, int(nBytes), unix.PROT_READ|unix.PROT_WRITE, private|unix.MAP_HUGETLB|unix.MAP_HUGE_2MB); err != nil {
+			return fmt.Errorf("mmap: %w", err)
+		}
+		m.mem = m.mapped
+		return nil
+	}
+	// It begins where a huge page does. What is before and behind it stays out of reach, and
+	// keeps the kernel from counting neighbours with it.
+	if m.mapped, err = unix.Mmap(-1, 0, int(nBytes)+2*hugePageBytes, unix.PROT_NONE, private|unix.MAP_NORESERVE); err != nil {
+		return fmt.Errorf("mmap: %w", err)
+	}
+	before := hugePageBytes - int(addressOf(m.mapped)%hugePageBytes)
+	mem := m.mapped[before:][:nBytes:nBytes]
+	if err := unix.Mprotect(mem, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return fmt.Errorf("mprotect: %w", err)
+	}
+	m.mem = mem
+	return nil
+}
+
+// mapFile maps a new file.
+func (m *memory) mapFile(w wish, kind Pages) error {
+	fd, err := memfd(w.name, kind)
+	if err != nil {
+		return fmt.Errorf("memfd_create: %w", err)
+	}
+	m.file = os.NewFile(uintptr(fd), w.name)
+	// Nobody else may open it anew through /proc/PID/fd.
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return fmt.Errorf("fchmod: %w", err)
+	}
+	if err := unix.Ftruncate(fd, w.nBytes); err != nil {
+		return fmt.Errorf("ftruncate: %w", err)
+	}
+	if m.mapped, err = unix.Mmap(fd, 0, int(w.nBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("mmap: %w", err)
+	}
+	m.mem = m.mapped
+	return nil
 }
 
 func memfd(name string, kind Pages) (int, error) {
@@ -171,11 +215,13 @@ func (m *memory) note(text string) { m.facts.Notes = append(m.facts.Notes, text)
 
 // close gives the memory back; others who have it mapped keep it.
 func (m *memory) close() {
-	if m.mem != nil {
-		if err := unix.Munmap(m.mem); err != nil {
+	if m.mapped != nil {
+		if err := unix.Munmap(m.mapped); err != nil {
 			panic(fmt.Sprintf("arena: unmap: %v", err)) // it was mapped here
 		}
-		m.mem = nil
+		m.mapped, m.mem = nil, nil
 	}
-	_ = m.file.Close() // nothing was written through it
+	if m.file != nil {
+		_ = m.file.Close() // nothing was written through it
+	}
 }

@@ -13,9 +13,12 @@ import (
 // TestMemory: whatever kind of pages is asked for, the memory is there, says
 // what it is, and nobody can resize it.
 func TestMemory(t *testing.T) {
-	for _, best := range []Pages{"", PagesHugeTLB, PagesTHP, PagesSmall} {
-		t.Run(string(best), func(t *testing.T) {
-			m, err := makeMemory(wish{name: "test", nBytes: 4 << 20, best: best})
+	for _, w := range []wish{{}, {best: PagesHugeTLB}, {best: PagesTHP}, {best: PagesSmall},
+		{name: "test"}, {name: "test", best: PagesHugeTLB}, {name: "test", best: PagesTHP}, {name: "test", best: PagesSmall}} {
+		best := w.best
+		t.Run(w.name+string(best), func(t *testing.T) {
+			w.nBytes = 4 << 20
+			m, err := makeMemory(w)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -29,14 +32,11 @@ func TestMemory(t *testing.T) {
 					t.Fatal("not zero")
 				}
 			}
-			fd := int(m.file.Fd())
-			for _, size := range []int64{0, 2 << 20, 8 << 20} {
-				if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
-					t.Errorf("resize to %d: %v", size, err)
-				}
+			if addressOf(m.mem)%AlignBytes != 0 || int64(len(m.mem)) != w.nBytes || (m.file != nil) != w.shared() {
+				t.Errorf("%d bytes at %#x, file %v", len(m.mem), addressOf(m.mem), m.file)
 			}
-			if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EPERM) {
-				t.Errorf("another seal: %v", err)
+			if m.file != nil {
+				sealed(t, int(m.file.Fd()))
 			}
 			resident := make([]byte, len(m.mem)/os.Getpagesize())
 			if _, _, errno := unix.Syscall(unix.SYS_MINCORE, addressOf(m.mem), uintptr(len(m.mem)), addressOf(resident)); errno != 0 {
@@ -51,6 +51,19 @@ func TestMemory(t *testing.T) {
 	}
 	if _, err := makeMemory(wish{name: "test", nBytes: 2 << 20, best: "9k"}); err == nil {
 		t.Error("pages of 9k")
+	}
+}
+
+// sealed wants a file that nobody can resize.
+func sealed(t *testing.T, fd int) {
+	t.Helper()
+	for _, size := range []int64{0, 2 << 20, 8 << 20} {
+		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
+			t.Errorf("resize to %d: %v", size, err)
+		}
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EPERM) {
+		t.Errorf("another seal: %v", err)
 	}
 }
 
@@ -99,10 +112,11 @@ ShmemPmdMapped:     2048 kB
 VmFlags: rd wr sh
 7f0000400000-7f0000600000 rw-s 00000000 00:01 5 /memfd:spillway (deleted)
 ShmemPmdMapped:     2048 kB
+AnonHugePages:      2048 kB
 7f0000800000-7f0000a00000 rw-p 00000000 00:00 0
 ShmemPmdMapped:     9999 kB
 `
-	if got := hugeBytesIn(smaps, 0x7f0000000000, 6<<20); got != 4<<20 {
+	if got := hugeBytesIn(smaps, 0x7f0000000000, 6<<20); got != 6<<20 {
 		t.Errorf("got %d", got)
 	}
 	if got := hugeBytesIn("", 0, 1); got != 0 {
