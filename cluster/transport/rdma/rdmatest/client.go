@@ -61,12 +61,11 @@ type asking struct {
 // asked is one block of an operation.
 type asked struct {
 	Block
-	id       uint64
-	f        *field
-	p        place
-	arrived  bool
-	released bool
-	ours     bool // the memory is the test's again
+	id      uint64
+	f       *field
+	p       place
+	arrived bool
+	ours    bool // the memory is the test's again
 }
 
 func (a *asking) fail(format string, args ...any) {

@@ -66,6 +66,9 @@ func (g *generator) config(c *Config) {
 	c.LandingBytes = pick[int64](g, 256<<10, 1<<20, 4<<20)
 	c.InFlight = pick[int64](g, 1<<20, 8<<20, 128<<20)
 	c.FenceTime = pick(g, 2*time.Millisecond, 50*time.Millisecond, 500*time.Millisecond)
+	if g.h.Mode == Calm {
+		c.FenceTime = 5 * time.Second // a fence that gets no word in time loses blocks of others
+	}
 	c.OpenTime = pick(g, 50*time.Millisecond, 2*time.Second)
 	c.PauseMin = pick(g, 5*time.Millisecond, 200*time.Millisecond)
 	c.PauseMax = pick(g, 200*time.Millisecond, 5*time.Second)
