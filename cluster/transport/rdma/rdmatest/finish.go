@@ -41,7 +41,8 @@ func (r *runner) finish() {
 func (r *runner) finishPair(l, other *life) {
 	ways, _ := l.t.(transport.Ways)
 	locks := r.h.Config.LockBytes // who may not register as much as it wants may have no RDMA
-	wanted := ways != nil && !l.plain && !other.plain && locks[l.n.number] == 0 && locks[other.n.number] == 0
+	wanted := ways != nil && !l.plain && !other.plain && locks[l.n.number] == 0 && locks[other.n.number] == 0 &&
+		!l.n.stuck.Load() && !other.n.stuck.Load()
 	var way transport.Way
 	for began := time.Now(); time.Since(began) < finishMax; time.Sleep(100 * time.Millisecond) {
 		if wanted {

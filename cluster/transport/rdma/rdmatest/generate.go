@@ -8,7 +8,7 @@ import (
 // Generate draws a history from a seed: the same for the same arguments. Mode "" draws one.
 func Generate(seed uint64, mode Mode) *History {
 	g := &generator{rng: rand.New(rand.NewPCG(seed, 0x4d4b))}
-	drawn := pick(g, Calm, Hasty, Hasty, Fabric, Control, Frozen, Crashes, All, All)
+	drawn := pick(g, Calm, Hasty, Hasty, Fabric, Control, Frozen, Crashes, Stuck, All, All)
 	if mode == "" {
 		mode = drawn
 	}
@@ -92,7 +92,7 @@ func (g *generator) client() Client {
 }
 
 func (g *generator) op() Op {
-	o := Op{Kind: Fetch, Quiet: g.chance(20), Waits: g.chance(50)}
+	o := Op{Kind: Fetch, Quiet: g.chance(20), Waits: g.chance(50) && g.h.Mode != Stuck}
 	if g.chance(60) {
 		o.Pause = pick(g, g.between(0, 2*time.Millisecond), g.between(0, 100*time.Millisecond), g.between(0, g.span/4))
 	}
@@ -103,7 +103,7 @@ func (g *generator) op() Op {
 		o.Kind = Push
 	case n < 11 && g.h.Mode != Calm:
 		o.Kind = Close
-	case n < 14:
+	case n < 14 && g.h.Mode != Stuck:
 		o.Kind = Register
 	}
 	if g.h.Mode != Calm && g.chance(60) {
@@ -163,6 +163,9 @@ func (g *generator) troubles() {
 	}
 	if g.has(Control) {
 		kinds = append(kinds, CutCalls, CutCalls, CutAll, SlowCalls)
+	}
+	if g.h.Mode == Stuck {
+		kinds = append(kinds, Stick, Stick, CutWrites, CutCalls, Device, Breaks)
 	}
 	if g.has(Frozen) {
 		kinds = append(kinds, Stop, Stop, Freeze, Freeze)

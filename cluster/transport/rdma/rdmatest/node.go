@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/member"
@@ -24,8 +25,9 @@ type node struct {
 	number int
 	name   string
 	self   transport.Hello
-	dst    [2]*field // for destinations; the second is known to the transport
-	src    [2]*field // for sources, likewise
+	dst    [2]*field   // for destinations; the second is known to the transport
+	src    [2]*field   // for sources, likewise
+	stuck  atomic.Bool // a queue pair of it may be left: memory need not come back
 
 	mu   sync.Mutex
 	life *life // nil: down
@@ -255,7 +257,7 @@ func (l *life) close() {
 	if running := l.server.running.Load(); running != 0 {
 		r.fail("%s: %d handlers run after Close", l.n.name, running)
 	}
-	if lent := l.server.lent.Load(); lent != 0 {
+	if lent := l.server.lent.Load(); lent != 0 && !l.n.stuck.Load() {
 		r.fail("SOURCE: %s was never done with %d blocks", l.n.name, lent)
 	}
 	l.unregister(0)
@@ -270,10 +272,10 @@ func (n *node) settle() {
 	for i, f := range [...]*field{n.dst[0], n.dst[1], n.src[0], n.src[1]} {
 		what := [...]string{"unknown destinations", "known destinations", "unknown sources", "known sources"}[i]
 		lent, pure := f.settle()
-		if lent > 0 {
+		if lent > 0 && !n.stuck.Load() {
 			n.r.fail("RELEASE: %d blocks of %s of %s were never released", lent, what, n.name)
 		}
-		if !pure && lent == 0 {
+		if !pure {
 			n.r.fail("MEMORY: of %s of %s, somebody wrote to some that was the test's again", what, n.name)
 		}
 	}

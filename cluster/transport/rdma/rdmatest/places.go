@@ -109,12 +109,17 @@ func (f *field) whenIdle(run func()) {
 	run()
 }
 
-// settle says at the end how much is lent, and whether the rest holds the pattern. Memory
-// that does may be used by another history.
+// settle says at the end how much is lent, and whether the rest holds the pattern. Memory of
+// which nothing is lent may be used by another history.
 func (f *field) settle() (lent int, pure bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	pure = isSpoilt(f.mem)
+	pure = true
+	from := 0
+	for _, p := range append(f.lent, place{len(f.mem), len(f.mem)}) {
+		pure = pure && isSpoilt(f.mem[from:p.from])
+		from = p.to
+	}
 	if lent = len(f.lent); lent == 0 && pure {
 		memories.Put(&f.mem)
 	}

@@ -47,6 +47,11 @@ func (r *runner) trouble(t *Trouble) {
 		r.fabric.SetBreaks(0.02)
 		r.sleep(t.For)
 		r.fabric.SetBreaks(0)
+	case Stick:
+		n.stuck.Store(true)
+		r.fabric.SetDestroyFails(n.name, true)
+		r.sleep(t.For)
+		r.fabric.SetDestroyFails(n.name, false)
 	case SlowCalls:
 		r.net.SetShape(n.name, netsim.Shape{DelayMin: 20 * time.Millisecond, DelayMax: 300 * time.Millisecond, BytesPerSecond: 500_000})
 		r.sleep(t.For)

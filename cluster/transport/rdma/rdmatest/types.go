@@ -13,11 +13,12 @@ const (
 	Control Mode = "control" // and of the network of the calls
 	Frozen  Mode = "frozen"  // and processes and machines that stand still for a while
 	Crashes Mode = "crashes" // and kills and power cuts, restarts
-	All     Mode = "all"     // everything at once
+	Stuck   Mode = "stuck"   // and queue pairs that cannot be destroyed: their memory never comes back
+	All     Mode = "all"     // everything but Stuck at once
 )
 
 // Modes lists all modes.
-func Modes() []Mode { return []Mode{Calm, Hasty, Fabric, Control, Frozen, Crashes, All} }
+func Modes() []Mode { return []Mode{Calm, Hasty, Fabric, Control, Frozen, Crashes, Stuck, All} }
 
 // History is everything that a run does.
 type History struct {
@@ -122,6 +123,7 @@ const (
 	Device    TroubleKind = "device fault" // of one of Node's
 	Breaks    TroubleKind = "breaks"       // queue pairs fail by themselves
 	SlowCalls TroubleKind = "slow calls"   // of Node
+	Stick     TroubleKind = "stick"        // Node's queue pairs cannot be destroyed
 	Plain     TroubleKind = "plain"        // Node is told to do without RDMA
 	Stop      TroubleKind = "stop"         // Node's process
 	Freeze    TroubleKind = "freeze"       // Node's machine

@@ -65,7 +65,8 @@ func New(c Config) *Network {
 		cut: map[[2]string]bool{}, changed: make(chan struct{}), ending: make(chan struct{})}
 }
 
-// Close stops what is still on its way, and waits for it.
+// Close stops what is still on its way, and waits for it. It ends every Wait, those on queue
+// pairs that could not be destroyed among them.
 func (n *Network) Close() {
 	n.mu.Lock()
 	if !n.closed {

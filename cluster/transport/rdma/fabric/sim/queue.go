@@ -63,6 +63,8 @@ func (c *queue) Wait(into []fabric.Completion) (int, error) {
 		select {
 		case <-c.q.gone:
 			return 0, fabric.ErrClosed
+		case <-c.q.net().ending:
+			return 0, fabric.ErrClosed
 		case <-c.news:
 		}
 	}
