@@ -35,7 +35,7 @@ func TestRealTime(t *testing.T) {
 func realOverSim(t *testing.T, seed uint64) (faults []string, figures realFigures) {
 	network := fabricsim.New(fabricsim.Config{Seed: seed, DelayMax: 100 * time.Microsecond, BytesPerSecond: 1 << 30})
 	defer network.Close()
-	h := realHistory{seed: seed, for_: time.Second, node: func(t *testing.T, i int) rdma.Options {
+	h := realHistory{seed: seed, for_: time.Second, fence: 20 * time.Millisecond, node: func(t *testing.T, i int) rdma.Options {
 		m, err := network.Machine(fmt.Sprint("m", i), fabricsim.MachineConfig{Ports: fabricsim.RoCE(uint8(i+1), 2)})
 		if err != nil {
 			t.Fatal(err)
@@ -51,9 +51,10 @@ func realOverSim(t *testing.T, seed uint64) (faults []string, figures realFigure
 // Every byte that arrives is compared, and memory is filled with a pattern as soon as it is
 // the worker's again: nobody may change it from then on.
 type realHistory struct {
-	seed uint64
-	for_ time.Duration
-	node func(t *testing.T, i int) rdma.Options // Control, times and sizes are the history's
+	seed  uint64
+	for_  time.Duration
+	fence time.Duration
+	node  func(t *testing.T, i int) rdma.Options // Control, times and sizes are the history's
 }
 
 const (
@@ -101,7 +102,7 @@ func (h realHistory) open(t *testing.T, i int) *rdma.Transport {
 		t.Fatal(err)
 	}
 	o.Control, o.LandingBytes = control, 8<<20
-	o.FenceTime, o.PauseMin, o.PauseMax = 20*time.Millisecond, 5*time.Millisecond, 100*time.Millisecond
+	o.FenceTime, o.PauseMin, o.PauseMax = h.fence, 5*time.Millisecond, 100*time.Millisecond
 	n, err := rdma.New(o)
 	if err != nil {
 		_ = control.Close()

@@ -75,7 +75,7 @@ func (w *waiting) Dial(ctx context.Context, address string, self transport.Hello
 // realOverVerbs is a history over real devices.
 func realOverVerbs(t *testing.T, seed uint64, d time.Duration) ([]string, realFigures) {
 	ports := realPorts(t)
-	h := realHistory{seed: seed, for_: d, node: func(_ *testing.T, i int) rdma.Options {
+	h := realHistory{seed: seed, for_: d, fence: 200 * time.Millisecond, node: func(_ *testing.T, i int) rdma.Options {
 		return rdma.Options{Fabric: verbs.New(), Ports: ports[i : i+1]}
 	}}
 	return h.run(t)
