@@ -1,0 +1,122 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// long reports whether the long tests are asked for.
+var long = os.Getenv("SPILLWAY_LONG") != ""
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kit is what machines of these tests are made of.
+type kit struct {
+	dir   string
+	image *Image
+}
+
+// newKit builds the programs and an image with them; it skips where that cannot be.
+func newKit(t *testing.T, tests map[string]string, tags string) kit {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: a minute or more; make test-vm runs it")
+	}
+	if _, err := lookPath("qemu-system-x86_64"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	k := kit{dir: t.TempDir()}
+	began := time.Now()
+	spillway, err := BuildProgram(k.dir, "./cmd/spillway", tags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := Files{"/spillway": spillway}
+	for name, pkg := range tests {
+		if files[name], err = BuildTest(k.dir, pkg, tags); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.image, err = NewImage(k.dir, files)
+	if errors.Is(err, ErrMissing) {
+		t.Skipf("skipped: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("built in %v", time.Since(began).Round(100*time.Millisecond))
+	return k
+}
+
+// drive makes a file for a drive with an empty file system.
+func (k kit) drive(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(k.dir, name)
+	if err := NewExt4(path, 3<<30); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// boot starts a machine, which ends with the test.
+func (k kit) boot(t *testing.T, o Options) *Machine {
+	t.Helper()
+	began := time.Now()
+	m, err := Boot(t.Context(), k.image, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("up in %v", time.Since(began).Round(100*time.Millisecond))
+	return m
+}
+
+// pass runs a program in the machine, which must end with code 0.
+func pass(t *testing.T, m *Machine, limit time.Duration, c Command) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	c.Dir = "/tmp"
+	r, err := m.Run(ctx, c)
+	t.Logf("%s: code %d after %v\n%s", strings.Join(c.Argv, " "), r.Code, r.Took.Round(100*time.Millisecond), r.Output)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, m.Console())
+	}
+	if r.Code != 0 {
+		t.Errorf("code %d\n%s", r.Code, m.Console())
+	}
+	return r.Output
+}
+
+func shutdown(t *testing.T, m *Machine) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := m.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMachine runs, in one machine, everything that wants RDMA devices or drives.
+func TestMachine(t *testing.T) {
+	k := newKit(t, map[string]string{"/pair": "./integration/vm/pair"}, "verbs")
+	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{{Path: k.drive(t, "one")}, {Path: k.drive(t, "two")}}})
+	for _, name := range []string{"Blocks"} {
+		t.Run(name, func(t *testing.T) {
+			pass(t, m, 3*time.Minute, Command{Argv: []string{"/pair", "-test.v", "-test.timeout=170s", fmt.Sprintf("-test.run=^Test%s$", name)}})
+		})
+	}
+	shutdown(t, m)
+}
