@@ -33,6 +33,9 @@ func newKit(t *testing.T, tests map[string]string, tags string) kit {
 	if _, err := lookPath("qemu-system-x86_64"); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
+	if _, err := findKernel(); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
 	k := kit{dir: t.TempDir()}
 	began := time.Now()
 	spillway, err := BuildProgram(k.dir, "./cmd/spillway", tags)
@@ -113,7 +116,7 @@ func shutdown(t *testing.T, m *Machine) {
 func TestMachine(t *testing.T) {
 	k := newKit(t, map[string]string{"/pair": "./integration/vm/pair"}, "verbs")
 	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{{Path: k.drive(t, "one")}, {Path: k.drive(t, "two")}}})
-	for _, name := range []string{"Blocks"} {
+	for _, name := range []string{"Blocks", "Faults"} {
 		t.Run(name, func(t *testing.T) {
 			pass(t, m, 3*time.Minute, Command{Argv: []string{"/pair", "-test.v", "-test.timeout=170s", fmt.Sprintf("-test.run=^Test%s$", name)}})
 		})
