@@ -112,14 +112,35 @@ func shutdown(t *testing.T, m *Machine) {
 	}
 }
 
-// TestMachine runs, in one machine, everything that wants RDMA devices or drives.
+// guestTest is a test that runs in a machine.
+type guestTest struct {
+	program, name string // "/pair", "Blocks"
+	limit         time.Duration
+}
+
+func (g guestTest) run(t *testing.T, m *Machine) {
+	t.Run(g.name, func(t *testing.T) {
+		pass(t, m, g.limit, Command{
+			Argv: []string{g.program, "-test.v", fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
+			Env:  []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
+		})
+	})
+}
+
+// TestMachine runs, in one machine, everything that wants RDMA devices or drives; and in a
+// second one, with a drive of the first that has gone bad in one sector, what that costs.
 func TestMachine(t *testing.T) {
 	k := newKit(t, map[string]string{"/pair": "./integration/vm/pair"}, "verbs")
-	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{{Path: k.drive(t, "one")}, {Path: k.drive(t, "two")}}})
-	for _, name := range []string{"Blocks", "Faults"} {
-		t.Run(name, func(t *testing.T) {
-			pass(t, m, 3*time.Minute, Command{Argv: []string{"/pair", "-test.v", "-test.timeout=170s", fmt.Sprintf("-test.run=^Test%s$", name)}})
-		})
+	one, two, media := k.drive(t, "one"), k.drive(t, "two"), k.drive(t, "media")
+	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{{Path: one}, {Path: two}}})
+	for _, g := range []guestTest{
+		{"/pair", "Blocks$", 3 * time.Minute},
+		{"/pair", "Faults$", 5 * time.Minute},
+		{"/pair", "Rights$", 3 * time.Minute},
+		{"/pair", "NoLibrary$", 2 * time.Minute},
+	} {
+		g.run(t, m)
 	}
 	shutdown(t, m)
+	_ = media
 }
