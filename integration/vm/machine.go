@@ -23,11 +23,12 @@ const bootTime = 2 * time.Minute
 
 // Options of a machine.
 type Options struct {
-	MemoryMiB int      // 2048 if 0
-	Drives    []Drive  // NVMe, in order
-	Role      int      // 1 or 2: one of two machines, else 0
-	Network   string   // with a role: qemu's options of a socket network, such as "listen=127.0.0.1:5555"
-	Arguments []string // more for qemu
+	MemoryMiB  int      // 2048 if 0
+	Processors int      // 2 if 0
+	Drives     []Drive  // NVMe, in order
+	Role       int      // 1 or 2: one of two machines, else 0
+	Network    string   // with a role: qemu's options of a socket network, such as "connect=127.0.0.1:5555"
+	Arguments  []string // more for qemu
 }
 
 // Drive is an NVMe drive whose bytes are a file of the host.

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,15 +18,12 @@ func arguments(dir string, image *Image, o Options) ([]string, error) {
 	if os.Getenv("SPILLWAY_VM_ACCEL") == "kvm" {
 		accel = []string{"-accel", "kvm", "-cpu", "host"}
 	}
-	memory := o.MemoryMiB
-	if memory == 0 {
-		memory = 2048
-	}
+	memory, processors := cmp.Or(o.MemoryMiB, 2048), cmp.Or(o.Processors, 2)
 	line := "console=ttyS0 quiet panic=-1 mitigations=off"
 	if o.Role != 0 {
 		line += fmt.Sprint(" role=", o.Role)
 	}
-	args := append(accel, "-M", "q35", "-m", fmt.Sprint(memory), "-smp", "2",
+	args := append(accel, "-M", "q35", "-m", fmt.Sprint(memory), "-smp", fmt.Sprint(processors),
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
 		"-kernel", image.kernel.image, "-initrd", image.path, "-append", line,
 		"-chardev", "socket,id=port,path="+filepath.Join(dir, "port"),

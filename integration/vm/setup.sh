@@ -21,15 +21,14 @@ links() {
 	ip neigh replace 10.9.0.1 lladdr "$(cat /sys/class/net/v1/address)" dev v2
 }
 
-if [ "$1" = links ]; then
-	links
-	exit
-fi
-
 role=
 for word in $(cat /proc/cmdline); do
 	case $word in role=*) role=${word#role=} ;; esac
 done
+if [ "$1" = links ]; then
+	[ -n "$role" ] || links
+	exit
+fi
 
 echo 1 >/proc/sys/kernel/printk
 # Sixteen megabytes are four thousand packets: more than the backlog takes by itself.

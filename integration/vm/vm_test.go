@@ -1,9 +1,12 @@
 package vm
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,29 +121,69 @@ type guestTest struct {
 	limit         time.Duration
 }
 
-func (g guestTest) run(t *testing.T, m *Machine) {
-	t.Run(g.name, func(t *testing.T) {
-		pass(t, m, g.limit, Command{
+func (g guestTest) run(t *testing.T, m *Machine) (output string) {
+	t.Run(strings.TrimSuffix(g.program[1:]+"-"+g.name, "$"), func(t *testing.T) {
+		output = pass(t, m, g.limit, Command{
 			Argv: []string{g.program, "-test.v", fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
 			Env:  []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
 		})
 	})
+	return output
 }
 
 // TestMachine runs, in one machine, everything that wants RDMA devices or drives; and in a
 // second one, with a drive of the first that has gone bad in one sector, what that costs.
 func TestMachine(t *testing.T) {
-	k := newKit(t, map[string]string{"/pair": "./integration/vm/pair"}, "verbs")
-	one, two, media := k.drive(t, "one"), k.drive(t, "two"), k.drive(t, "media")
-	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{{Path: one}, {Path: two}}})
+	k := newKit(t, map[string]string{
+		"/pair": "./integration/vm/pair", "/rdma": "./cluster/transport/rdma", "/verbs": "./cluster/transport/rdma/verbs",
+	}, "verbs")
+	one, two := Drive{Path: k.drive(t, "one")}, Drive{Path: k.drive(t, "two")}
+	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
 	for _, g := range []guestTest{
-		{"/pair", "Blocks$", 3 * time.Minute},
+		{"/verbs", "", 2 * time.Minute},
+		{"/rdma", "Verbs", 3 * time.Minute},
+		{"/pair", "Blocks$", 5 * time.Minute},
 		{"/pair", "Faults$", 5 * time.Minute},
 		{"/pair", "Rights$", 3 * time.Minute},
 		{"/pair", "NoLibrary$", 2 * time.Minute},
 	} {
 		g.run(t, m)
 	}
+	written := guestTest{"/pair", "MediaWrite$", time.Minute}.run(t, m)
 	shutdown(t, m)
-	_ = media
+	if t.Failed() {
+		return
+	}
+	one.FailSector = findMark(t, one.Path, written)
+	m = k.boot(t, Options{Drives: []Drive{one}})
+	guestTest{"/pair", "MediaRead$", time.Minute}.run(t, m)
+	shutdown(t, m)
+}
+
+// findMark gives the sector of a drive that begins with what a test has printed behind MARK.
+func findMark(t *testing.T, path, output string) int64 {
+	t.Helper()
+	_, line, _ := strings.Cut(output, "MARK ")
+	line, _, _ = strings.Cut(line, "\n")
+	mark, err := hex.DecodeString(strings.TrimSpace(line))
+	if err != nil || len(mark) != 32 {
+		t.Fatalf("no mark: %q, %v", line, err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	buf := make([]byte, 1<<20)
+	for offset := int64(0); ; offset += int64(len(buf)) {
+		n, err := io.ReadFull(f, buf)
+		for at := 0; at+len(mark) <= n; at += 512 {
+			if bytes.Equal(buf[at:][:len(mark)], mark) {
+				return (offset + int64(at)) / 512
+			}
+		}
+		if err != nil {
+			t.Fatalf("the mark is not on the drive: %v", err)
+		}
+	}
 }

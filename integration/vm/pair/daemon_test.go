@@ -24,7 +24,9 @@ const patience = 90 * time.Second
 // daemon is a node of the pool, over all its starts.
 type daemon struct {
 	t      *testing.T
-	number int // 1 or 2, as its address, device and link
+	number int // 1 or 2, as its address and link
+	device int // of RDMA
+	store  string
 	socket string
 	config string
 	said   string // file
@@ -39,12 +41,31 @@ type daemon struct {
 
 // newDaemon makes a place for the node; store is a folder on a drive.
 func newDaemon(t *testing.T, number int, store string) *daemon {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil { // daemons with fewer rights use it, too
+	dir, err := os.MkdirTemp("/tmp", fmt.Sprintf("n%d-", number)) // no folder of the test's, which nobody else may enter
+	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, number: number, socket: filepath.Join("/tmp", fmt.Sprintf("n%d.sock", number)),
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{t: t, number: number, device: number, store: store, socket: filepath.Join("/tmp", fmt.Sprintf("n%d.sock", number)),
 		config: filepath.Join(dir, "spillway.toml"), said: filepath.Join(dir, "log")}
+	d.configure()
+	t.Cleanup(func() {
+		if d.running() {
+			d.stop()
+		}
+		if t.Failed() {
+			t.Logf("--- n%d says:\n%s", number, lastLines(d.log(), 40))
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return d
+}
+
+// configure writes what it is started with.
+func (d *daemon) configure() {
+	d.t.Helper()
 	text := fmt.Sprintf(`
 [socket]
 path = %q
@@ -55,6 +76,8 @@ capacity = "2500MiB"
 frame_memory = "256MiB"
 [limits]
 patience = "60s"
+[puts]
+queue_time = "60s"
 [pool]
 id = "vm"
 name = "n%d"
@@ -66,19 +89,10 @@ get_time = "30s"
 match_time = "5s"
 transport = "rdma"
 rdma_ports = ["rxe%d"]
-`, d.socket, store, number, number, number)
+`, d.socket, d.store, d.number, d.number, d.device)
 	if err := os.WriteFile(d.config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+		d.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if d.running() {
-			d.stop()
-		}
-		if t.Failed() {
-			t.Logf("--- n%d says:\n%s", number, lastLines(d.log(), 40))
-		}
-	})
-	return d
 }
 
 func lastLines(s string, most int) string {
@@ -231,27 +245,36 @@ func travels(t *testing.T, name string, daemons ...*daemon) {
 	})
 }
 
-// drives mounts the two drives and gives a folder on each.
+// mountDrive mounts the first drive.
+func mountDrive(t *testing.T, dir string) string {
+	t.Helper()
+	mount(t, "/dev/nvme0n1", dir)
+	return dir
+}
+
+func mount(t *testing.T, device, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount(device, dir, "ext4", 0, ""); err != nil {
+		t.Fatalf("mount of %s: %v", device, err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+}
+
+// drives mounts the two drives and gives a folder on each for this test.
 func drives(t *testing.T) (folders [2]string) {
 	t.Helper()
 	for i := range folders {
 		dir := fmt.Sprintf("/mnt/%d", i+1)
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mount(fmt.Sprintf("/dev/nvme%dn1", i), dir, "ext4", 0, ""); err != nil {
-			t.Fatalf("mount of drive %d: %v", i, err)
-		}
-		t.Cleanup(func() {
-			if err := syscall.Unmount(dir, 0); err != nil {
-				t.Errorf("unmount %s: %v", dir, err)
-			}
-		})
+		mount(t, fmt.Sprintf("/dev/nvme%dn1", i), dir)
 		folders[i] = filepath.Join(dir, t.Name())
-		if err := os.RemoveAll(folders[i]); err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(os.Mkdir(folders[i], 0o777), os.Chmod(folders[i], 0o777)); err != nil {
+		if err := errors.Join(os.RemoveAll(folders[i]), os.Mkdir(folders[i], 0o777), os.Chmod(folders[i], 0o777)); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(folders[i]) })
