@@ -25,7 +25,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 RACED := ./engine/... ./wal/... ./cluster/... ./tiering/admit ./tiering/arena ./tiering/gpu ./tiering/memory ./tiering/prefetch ./tiering/worth ./fio/result ./integration/mount ./cmd/spillway/replay ./cmd/spillway/admin ./cmd/spillway/daemon
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-python test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
+.PHONY: help build demo test test-python test-vm test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test: ## vet, the tests in their short form, hundreds of random histories, the r
 # The Python client, with no package but itself, against a daemon of this build.
 test-python: build ## the Python client and its tier against recorded signatures of vLLM
 	cd python/tests && PYTHONPATH=../src SPILLWAY_BIN=$(CURDIR)/bin/spillway python3 -m unittest discover
+
+test-vm: ## RDMA on real verbs, and a drive that goes bad, in a virtual machine: minutes; says what is missing for it
+	@.ci/vm
+	$(GO) test -count=1 -v -timeout 20m ./integration/vm
 
 test-full: ## every test in its ordinary form, whole-system tests included; before a change lands
 	$(GO) test ./...

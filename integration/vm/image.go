@@ -125,21 +125,30 @@ func addSystem(a *archive) error {
 // addVerbs adds libibverbs with its driver for soft-RoCE, and what glibc loads when a thread
 // is cancelled, which nothing names.
 func addVerbs(a *archive) error {
-	drivers, _ := filepath.Glob("/usr/lib/*/libibverbs/librxe-*.so")
-	if len(drivers) != 1 {
-		return fmt.Errorf("%w: libibverbs with its driver for rxe (Debian: ibverbs-providers)", ErrMissing)
-	}
-	libs, err := libraries(drivers[0])
+	driver, err := verbsDriver()
 	if err != nil {
 		return err
 	}
-	gcc, _ := filepath.Glob("/lib/" + filepath.Base(filepath.Dir(filepath.Dir(drivers[0]))) + "/libgcc_s.so.1")
-	for _, file := range append(append(libs, gcc...), drivers[0], "/etc/libibverbs.d/rxe.driver") {
+	libs, err := libraries(driver)
+	if err != nil {
+		return err
+	}
+	gcc, _ := filepath.Glob("/lib/" + filepath.Base(filepath.Dir(filepath.Dir(driver))) + "/libgcc_s.so.1")
+	for _, file := range append(append(libs, gcc...), driver, "/etc/libibverbs.d/rxe.driver") {
 		if err := a.copy(strings.TrimPrefix(file, "/"), file); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// verbsDriver is the file of libibverbs' driver for soft-RoCE.
+func verbsDriver() (string, error) {
+	drivers, _ := filepath.Glob("/usr/lib/*/libibverbs/librxe-*.so")
+	if len(drivers) != 1 {
+		return "", fmt.Errorf("%w: libibverbs with its driver for rxe (Debian: ibverbs-providers)", ErrMissing)
+	}
+	return drivers[0], nil
 }
 
 func (files Files) add(a *archive) error {

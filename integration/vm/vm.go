@@ -17,14 +17,18 @@
 // busybox, ip, rdma; modules of ext4 and xfs; in the environment SPILLWAY_VM=1.
 //
 // What the host needs (Debian): qemu-system-x86, busybox-static, iproute2, libibverbs-dev,
-// ibverbs-providers, a kernel (.ci/vm fetches one) and Go. Without one of these, Boot and
-// NewImage return ErrMissing, and tests skip.
+// ibverbs-providers, e2fsprogs, a kernel (.ci/vm fetches one) and Go. Missing names what is
+// not there, and tests skip then.
 //
 // SPILLWAY_VM_KERNEL names a folder with boot/ and lib/modules/; SPILLWAY_VM_ACCEL=kvm uses
 // KVM, where it is known to work.
 package vm
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"os"
+)
 
 // Errors of machines.
 var (
@@ -33,3 +37,21 @@ var (
 	// ErrGone: the machine has ended, or never came up; the text has the end of its console.
 	ErrGone = errors.New("the virtual machine is gone")
 )
+
+// Missing says what this host lacks for a machine, or for programs with the tag verbs; nil if
+// nothing is missing.
+func Missing() error {
+	for _, name := range []string{"qemu-system-x86_64", "busybox", "ip", "rdma", "ldd", "mke2fs"} {
+		if _, err := lookPath(name); err != nil {
+			return err
+		}
+	}
+	if _, err := verbsDriver(); err != nil {
+		return err
+	}
+	if _, err := os.Stat("/usr/include/infiniband/verbs.h"); err != nil {
+		return fmt.Errorf("%w: the headers of libibverbs (Debian: libibverbs-dev)", ErrMissing)
+	}
+	_, err := findKernel()
+	return err
+}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,10 +32,7 @@ func newKit(t *testing.T, tests map[string]string, tags string) kit {
 	if testing.Short() {
 		t.Skip("skipped: a minute or more; make test-vm runs it")
 	}
-	if _, err := lookPath("qemu-system-x86_64"); err != nil {
-		t.Skipf("skipped: %v", err)
-	}
-	if _, err := findKernel(); err != nil {
+	if err := Missing(); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
 	k := kit{dir: t.TempDir()}
@@ -51,11 +47,7 @@ func newKit(t *testing.T, tests map[string]string, tags string) kit {
 			t.Fatal(err)
 		}
 	}
-	k.image, err = NewImage(k.dir, files)
-	if errors.Is(err, ErrMissing) {
-		t.Skipf("skipped: %v", err)
-	}
-	if err != nil {
+	if k.image, err = NewImage(k.dir, files); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("built in %v", time.Since(began).Round(100*time.Millisecond))
@@ -124,7 +116,7 @@ type guestTest struct {
 func (g guestTest) run(t *testing.T, m *Machine) (output string) {
 	t.Run(strings.TrimSuffix(g.program[1:]+"-"+g.name, "$"), func(t *testing.T) {
 		output = pass(t, m, g.limit, Command{
-			Argv: []string{g.program, "-test.v", fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
+			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair"), fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
 			Env:  []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
 		})
 	})

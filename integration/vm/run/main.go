@@ -40,6 +40,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, tags string, memory int, daemon bool, command vm.Command) (code int, err error) {
+	if err := vm.Missing(); err != nil {
+		return 0, err
+	}
 	dir, err := os.MkdirTemp("", "spillway-vm-")
 	if err != nil {
 		return 0, err
