@@ -57,7 +57,7 @@ func (h *handler) Fetch(ctx context.Context, _ transport.Hello, _ transport.Kind
 	return fetch(ctx, body, n, r)
 }
 
-const rigMemory = 12 << 20
+const rigMemory = 9 << 20
 
 // serve runs a test with a Transport of some ports, in a bubble.
 func serve(t *testing.T, ports int, o Options, test func(r *rig)) {
@@ -147,6 +147,7 @@ type caller struct {
 	session uint64
 	last    uint64
 	mark    uint16
+	base    uint64 // where ask begins
 	over    chan string // the answer to the hold
 	release context.CancelFunc
 }
@@ -289,7 +290,7 @@ func (c *caller) end() {
 func (c *caller) ask(rail, first int, pieceBytes int, sizes ...int) *fetchRequest {
 	c.last++
 	m := &fetchRequest{session: c.session, request: c.last, oldest: 1, kind: 3, body: []byte("what")}
-	e, at := c.rails[rail], uint64(0)
+	e, at := c.rails[rail], c.base
 	for i, n := range sizes {
 		w := wantedBlock{size: uint32(n), generation: uint32(7 + i), line: uint16(first + i), rail: uint8(rail)}
 		for n > 0 {
