@@ -17,23 +17,19 @@ type asked struct {
 	cancel context.CancelFunc
 	live   context.Context // ends when nothing more is to be posted
 	end    context.CancelFunc
-	bytes  int64         // that it counts in the session
-	idle   chan struct{} // closed when nothing is posted, nor will be
+	bytes  int64 // that it counts in the session
 
 	// Under the guest's mu.
 	answered  []bool
 	isHalted  bool
 	isHandled bool // the handler is over
 	out       int  // blocks that senders have
-	gone      bool // idle is closed
+	gone      bool // nothing is posted, nor will be
 	counted   bool // it still counts in the session
 }
 
 func newAsked(ctx context.Context, g *guest, m *fetchRequest, nBytes int64) *asked {
-	r := &asked{
-		g: g, number: m.request, blocks: m.blocks, bytes: nBytes, counted: true, answered: make([]bool, len(m.blocks)),
-		idle: make(chan struct{}),
-	}
+	r := &asked{g: g, number: m.request, blocks: m.blocks, bytes: nBytes, counted: true, answered: make([]bool, len(m.blocks))}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	r.live, r.end = context.WithCancel(context.Background())
 	return r
@@ -125,7 +121,6 @@ func (r *asked) settleLocked() {
 	}
 	if (r.isHalted || r.isHandled) && !r.gone {
 		r.gone = true
-		close(r.idle)
 		r.end()
 		delete(r.g.asked, r.number)
 	}
@@ -136,7 +131,7 @@ func (r *asked) settleLocked() {
 	}
 }
 
-// halt has nothing more of the request posted. It does not wait: idle tells.
+// halt has nothing more of the request posted. It does not wait for what is.
 func (r *asked) halt() {
 	r.g.mu.Lock()
 	if r.isHalted {
@@ -151,18 +146,6 @@ func (r *asked) halt() {
 	for _, d := range r.g.there() {
 		d.withdraw(r)
 	}
-}
-
-// wait returns when nothing of the request is posted, nor will be; or an error, if that is
-// not known.
-func (r *asked) wait(ctx context.Context) error {
-	select {
-	case <-r.idle:
-	case <-r.g.over:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return r.g.failure()
 }
 
 // handled is called when the handler is over: what it left out is missed. If it failed

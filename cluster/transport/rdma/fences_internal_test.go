@@ -68,7 +68,7 @@ func TestFenceUnderWay(t *testing.T) {
 				r.Fatal(answer, err)
 			}
 			c.base = 7 << 20
-			r.memory = r.loose // it takes memory of the server's own as soon as there is some
+			r.memory = r.loose                  // it takes memory of the server's own as soon as there is some
 			other := c.ask(0, 20, 1<<20, 1<<20) // behind it
 			r.on(r.lending(l, 1<<20))
 			if answer, err := c.fetch(other); err != nil || answer.failed != nil {
@@ -221,7 +221,6 @@ func history(r *rig, c *caller, rng *rand.Rand) {
 		}
 		time.Sleep(time.Duration(rng.IntN(40)) * time.Millisecond)
 		r.must(c.fence(m.request))
-		l.back()
 		for i := range m.blocks {
 			if got, err := parseRecord((*[recordBytes]byte)(c.rails[rail].table[i*recordBytes:])); err == nil && got.request == m.request {
 				c.arrived(m, i, content(uint64(round*10+i), sizes[i]))
@@ -235,6 +234,8 @@ func history(r *rig, c *caller, rng *rand.Rand) {
 		if changed() {
 			r.Fatalf("memory changed behind the word of round %d", round)
 		}
+		r.settle()
+		l.back()
 		clear(c.rails[rail].mem)
 	}
 }

@@ -246,11 +246,6 @@ func (g *guest) fence(ctx context.Context, m *fenceRequest) error {
 			return err
 		}
 	}
-	for _, r := range under {
-		if err := r.wait(ctx); err != nil {
-			return err
-		}
-	}
 	return g.failure()
 }
 

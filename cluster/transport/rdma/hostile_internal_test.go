@@ -267,9 +267,9 @@ func TestFenceThatFails(t *testing.T) {
 	})
 }
 
-// TestDestroyFails: of a queue pair that cannot be destroyed memory is not let go, and its
+// TestServingDestroyFails: of a queue pair that cannot be destroyed memory is not let go, and its
 // port is not used again.
-func TestDestroyFails(t *testing.T) {
+func TestServingDestroyFails(t *testing.T) {
 	serveOver(t, 2, Options{}, slow, func(r *rig) {
 		c := r.caller(1).up()
 		l := &lender{T: r.T}

@@ -147,7 +147,7 @@ type caller struct {
 	session uint64
 	last    uint64
 	mark    uint16
-	base    uint64 // where ask begins
+	base    uint64      // where ask begins
 	over    chan string // the answer to the hold
 	release context.CancelFunc
 }
