@@ -28,7 +28,7 @@ import (
 type mesh struct {
 	t     *testing.T
 	move  pool.MoveOptions
-	wrap  func(transport.Transport) transport.Transport // around that of every node; nil: as it is
+	wrap  func(*mesh, transport.Transport) transport.Transport // around that of every node; nil: as it is
 	net   *netsim.Network
 	nodes []*meshNode
 }
@@ -54,7 +54,7 @@ func inMeshWith(t *testing.T, n int, move pool.MoveOptions, change func(i int, o
 	inMeshOver(t, n, nil, move, change, f)
 }
 
-func inMeshOver(t *testing.T, n int, wrap func(transport.Transport) transport.Transport, move pool.MoveOptions, change func(i int, o *Options), f func(m *mesh)) {
+func inMeshOver(t *testing.T, n int, wrap func(*mesh, transport.Transport) transport.Transport, move pool.MoveOptions, change func(i int, o *Options), f func(m *mesh)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		m := &mesh{t: t, move: move, wrap: wrap, net: netsim.New(netsim.Config{Seed: 1, Shape: netsim.Shape{DelayMin: 50 * time.Microsecond, DelayMax: 100 * time.Microsecond}})}
@@ -95,7 +95,7 @@ func (m *mesh) open(i int, world *membertest.World, change func(i int, o *Option
 	meshMust(m.t, err)
 	over := transport.Transport(node)
 	if m.wrap != nil {
-		over = m.wrap(node)
+		over = m.wrap(m, node)
 	}
 	id := member.ID{byte(i + 1)}
 	p, err := pool.New(pool.Options{PoolID: "mesh", Node: id, Name: n.address, Dir: m.t.TempDir(), Transport: over, Move: m.move,

@@ -26,10 +26,9 @@ type knower struct {
 	t      *testing.T
 	refuse error
 
-	mu     sync.Mutex
-	known  map[*byte]transport.Use
-	bytes  map[transport.Use]int
-	closed bool // the transport; memory may be let go afterwards
+	mu    sync.Mutex
+	known map[*byte]transport.Use
+	bytes map[transport.Use]int
 }
 
 func newKnower(t *testing.T, over transport.Transport) *knower {
@@ -75,7 +74,7 @@ const knownTier = 4 << 20
 func inKnowing(t *testing.T, refuse error, change func(o *Options), f func(m *mesh, of []*knower)) {
 	t.Helper()
 	var of []*knower
-	wrap := func(over transport.Transport) transport.Transport {
+	wrap := func(_ *mesh, over transport.Transport) transport.Transport {
 		k := newKnower(t, over)
 		k.refuse = refuse
 		of = append(of, k)
