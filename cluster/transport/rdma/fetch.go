@@ -43,12 +43,13 @@ func (r *request) run(ctx context.Context, kind transport.Kind, body []byte) (an
 	if !r.enter(&m) {
 		return nil, nil, false
 	}
+	message := m.append(make([]byte, 0, m.bytes())) // body is the caller's again when this returns
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	asked := make(chan said, 1)
 	go func() { // which enter has counted
 		defer r.s.running.Done()
-		asked <- r.ask(asking, &m)
+		asked <- r.ask(asking, message)
 	}()
 	for over := false; ; {
 		switch open, fate := r.tell(); {
@@ -77,8 +78,8 @@ type said struct {
 }
 
 // ask is the control's call of a fetch.
-func (r *request) ask(ctx context.Context, m *fetchRequest) (a said) {
-	b, err := r.s.l.Link.Call(ctx, kindFetch, m.append(make([]byte, 0, m.bytes())))
+func (r *request) ask(ctx context.Context, message []byte) (a said) {
+	b, err := r.s.l.Link.Call(ctx, kindFetch, message)
 	if err == nil {
 		a.fetchAnswer, err = parseFetched(b)
 	}

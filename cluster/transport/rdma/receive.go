@@ -89,7 +89,8 @@ func (s *session) batchLocked(told *releases, r *rail, immediate uint32) error {
 		if l.request != q {
 			return malformed("a batch has line %d twice, or of another request", number)
 		}
-		m, err := parseRecord((*[recordBytes]byte)(append(make([]byte, 0, recordBytes), r.table[int(number)*recordBytes:][:recordBytes]...)))
+		raw := [recordBytes]byte(r.table[int(number)*recordBytes:]) // a copy: the peer may write there at any time
+		m, err := parseRecord(&raw)
 		if err != nil {
 			return err
 		}
