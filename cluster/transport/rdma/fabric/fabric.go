@@ -5,6 +5,8 @@
 // Rules of every fabric.
 //   - Writes of one queue pair take effect in the order in which they were posted. When a
 //     receive has completed, all bytes written before its write with immediate are visible.
+//     A completion of the sender proves nothing of the kind: the other device has the bytes
+//     then, and may not have brought them to memory yet.
 //   - A write that may not be made (a key that nobody has, an address outside the region, no
 //     right) changes nothing there; both queue pairs are of no use afterwards.
 //   - A write with immediate takes one posted receive. Without one the sender fails: who
