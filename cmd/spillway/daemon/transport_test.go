@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric/sim"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
+	"github.com/spillway-kv/spillway/cmd/spillway/config"
 )
 
 // status is its pool's.
@@ -112,6 +115,32 @@ func TestRDMAPresent(t *testing.T) {
 			t.Error(text)
 		}
 	}
+}
+
+// TestRDMAHere: on a machine with RDMA devices a node uses them, or, where it may not lock
+// the memory, says that this is why not.
+func TestRDMAHere(t *testing.T) {
+	if _, err := verbs.New().Ports(); err != nil {
+		t.Skip(err)
+	}
+	r := newPoolRig(t, "a", "transport = \"rdma\"\n")
+	r.start()
+	s := r.status()
+	must(t, r.end())
+	t.Logf("by %s over %q, %q", s.Transport, s.Ports, s.TransportWhy)
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit))
+	if need := uint64(config.Default().Pool.RDMALanding); os.Getuid() != 0 && limit.Cur < need {
+		if s.Transport != "tcp" || !strings.Contains(s.TransportWhy, fabric.ErrMemoryLock.Error()) {
+			t.Errorf("with %d bytes to lock: by %s, %q", limit.Cur, s.Transport, s.TransportWhy)
+		}
+		r.says("blocks of other nodes come by tcp, not by rdma: ")
+		return
+	}
+	if s.Transport != "rdma" || len(s.Ports) == 0 || s.TransportWhy != "" {
+		t.Errorf("by %s over %q, %q\n%s", s.Transport, s.Ports, s.TransportWhy, &r.log)
+	}
+	r.says("blocks of other nodes come by rdma where they have it, too")
 }
 
 // selfSigned writes a certificate that is its own authority, and says so in a configuration.
