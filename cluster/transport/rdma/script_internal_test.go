@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
@@ -485,6 +484,3 @@ func (t *fetching) isFull(c *scriptedCall, block int) {
 		t.d.Errorf("block %d has checksum %#x", block, b.Checksum)
 	}
 }
-
-// soon is longer than anything takes that has no timer.
-const soon = 10 * time.Millisecond
