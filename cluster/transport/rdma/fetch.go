@@ -43,6 +43,7 @@ func (r *request) run(ctx context.Context, kind transport.Kind, body []byte) (an
 	if !r.enter(&m) {
 		return nil, nil, false
 	}
+	r.aim(&m)
 	message := m.append(make([]byte, 0, m.bytes())) // body is the caller's again when this returns
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -58,6 +59,9 @@ func (r *request) run(ctx context.Context, kind transport.Kind, body []byte) (an
 		case fate == ended && err == nil:
 			return nil, r.lost(), true
 		case open == 0 && (over || fate == ended):
+			if r.cut && err == nil {
+				return nil, fmt.Errorf("%w: %w", transport.ErrLost, errClosed), true
+			}
 			return answer, err, true
 		}
 		select {
@@ -151,6 +155,7 @@ func (r *request) land(b *placed, dst [][]byte) transport.Status {
 	l.copies.RLock()
 	defer l.copies.RUnlock()
 	if l.closed {
+		r.cut = true
 		return transport.Lost
 	}
 	err := fault.Guard(func() {

@@ -77,8 +77,8 @@ func (r *request) allLate(err error) error {
 	return err
 }
 
-// enter gives each block a rail and a line of its result table, with receives posted for
-// them, and completes the message; false: the session has failed meanwhile.
+// enter gives the request a number, and each block a rail and a line of its result table, with
+// receives posted for them; false: the session has failed meanwhile.
 func (r *request) enter(m *fetchRequest) bool {
 	s := r.s
 	s.mu.Lock()
@@ -90,7 +90,7 @@ func (r *request) enter(m *fetchRequest) bool {
 	for i := range r.blocks {
 		b := &r.blocks[i]
 		b.rail, b.open = s.lightestLocked(), true
-		b.line = b.rail.takeLocked(r, i)
+		b.line, b.generation = b.rail.takeLocked(r, i)
 		b.rail.underway += int64(b.size)
 		r.open++
 	}
@@ -106,12 +106,11 @@ func (r *request) enter(m *fetchRequest) bool {
 	s.requests[r.number] = r
 	s.running.Add(1) // its call
 	m.request, m.oldest = r.number, s.oldestLocked()
-	r.aimLocked(m)
 	return true
 }
 
-// aimLocked says where the blocks go.
-func (r *request) aimLocked(m *fetchRequest) {
+// aim says in the message where the blocks go.
+func (r *request) aim(m *fetchRequest) {
 	var to []target
 	for i := range r.blocks {
 		b, w := &r.blocks[i], &m.blocks[i]
@@ -121,7 +120,7 @@ func (r *request) aimLocked(m *fetchRequest) {
 		}
 		first := len(to)
 		to = r.known.targets(to, b.rail.port.index, pieces)
-		w.size, w.rail, w.line, w.generation = b.size, b.rail.number, b.line, b.rail.lines[b.line].generation
+		w.size, w.rail, w.line, w.generation = b.size, b.rail.number, b.line, b.generation
 		w.pieces = to[first:len(to):len(to)]
 	}
 }
@@ -139,11 +138,11 @@ func (s *session) lightestLocked() *rail {
 }
 
 // takeLocked gives a line to a block.
-func (r *rail) takeLocked(q *request, block int) uint16 {
+func (r *rail) takeLocked(q *request, block int) (number uint16, generation uint32) {
 	n := len(r.free) - 1
-	number := r.free[n]
+	number = r.free[n]
 	r.free = r.free[:n]
 	l := &r.lines[number]
 	l.request, l.block, l.generation = q, int32(block), (l.generation+1)%generationEnd
-	return number
+	return number, l.generation
 }

@@ -13,6 +13,7 @@ type request struct {
 	nBytes int64 // of blocks
 	berth  *berth
 	wake   chan struct{}
+	cut    bool // a block has come, and the link was closed before it was copied; Fetch's own
 
 	// guarded by the session's mu
 	number uint64
@@ -35,16 +36,17 @@ const (
 	withdrawn             // nothing of it has come, or will
 )
 
-// placed is one block of a request.
+// placed is one block of a request. What is above open stays once the request has entered.
 type placed struct {
-	size   uint32
-	offset int // in the berth; direct: it goes straight to its destination
-	rail   *rail
-	line   uint16
-	open   bool             // it has the line
-	owed   bool             // Released is to be called
-	answer transport.Status // Unanswered while open
-	sum    uint64
+	size       uint32
+	offset     int // in the berth; direct: it goes straight to its destination
+	rail       *rail
+	line       uint16
+	generation uint32
+	open       bool             // it has the line
+	owed       bool             // Released is to be called
+	answer     transport.Status // Unanswered while open
+	sum        uint64
 }
 
 // direct stands for no place in a berth.
