@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.uber.org/goleak"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 )
@@ -53,6 +54,8 @@ type process struct {
 	machine *doctor.Machine
 	// gpus is what gpu looks at; without one those of this machine.
 	gpus *gpuSources
+	// fabric has the RDMA devices of daemons; without one those of this machine.
+	fabric fabric.Fabric
 }
 
 // run runs one command in this process.
@@ -75,7 +78,7 @@ func (p process) run(args ...string) outcome {
 		gpus = *p.gpus
 	}
 	code := run(&state{
-		machine: machine, gpus: gpus, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
+		machine: machine, gpus: gpus, fabric: p.fabric, args: args, stdin: strings.NewReader(p.stdin), stdout: &stdout, stderr: &stderr, stdinTTY: p.tty, stderrTTY: p.tty,
 		now:       now,
 		hangups:   func() (<-chan struct{}, func()) { return p.hangups, func() {} },
 		getenv:    func(string) string { return "" },

@@ -31,17 +31,24 @@ type poolNode struct {
 // startNode runs serve as a node of the pool "try", on ports that are free.
 func startNode(t *testing.T, name string, more ...string) *poolNode {
 	t.Helper()
-	dir := t.TempDir()
-	n := &poolNode{t: t, dir: dir, name: name, socket: filepath.Join(dir, "s"), ended: make(chan outcome, 1)}
-	var ctx context.Context
-	ctx, n.stop = context.WithCancel(t.Context())
-	go func() {
-		args := append([]string{"serve", "--socket", n.socket, "--capacity", "64MiB", "--pool", "try", "--pool-name", name, "--pool-listen", "127.0.0.1:0"}, more...)
-		n.ended <- process{t: t, ctx: ctx}.run(anywhere(filepath.Join(dir, "store"), args...)...)
-	}()
-	t.Cleanup(n.end)
-	n.eventually("there is a socket for operators and it answers", func() bool { return n.run("pool", "status").code == exitPass })
+	n := newNode(t, name)
+	args := append([]string{"serve", "--socket", n.socket, "--capacity", "64MiB", "--pool", "try", "--pool-name", name, "--pool-listen", "127.0.0.1:0"}, more...)
+	n.start(process{t: t}, anywhere(filepath.Join(n.dir, "store"), args...)...)
 	return n
+}
+
+func newNode(t *testing.T, name string) *poolNode {
+	dir := t.TempDir()
+	return &poolNode{t: t, dir: dir, name: name, socket: filepath.Join(dir, "s"), ended: make(chan outcome, 1)}
+}
+
+// start runs serve, and waits for its answers.
+func (n *poolNode) start(p process, args ...string) {
+	n.t.Helper()
+	p.ctx, n.stop = context.WithCancel(n.t.Context())
+	go func() { n.ended <- p.run(args...) }()
+	n.t.Cleanup(n.end)
+	n.eventually("there is a socket for operators and it answers", func() bool { return n.run("pool", "status").code == exitPass })
 }
 
 // run runs a command of an operator at the node.

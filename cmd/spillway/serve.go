@@ -85,7 +85,7 @@ func (c *serveCmd) run(ctx context.Context, st *state) error {
 	}
 	hangups, stop := st.hangups()
 	defer stop()
-	o := daemon.Options{Config: f, Reload: hangups, Version: versionOf(st).Version, Stderr: st.stderr, Getenv: st.getenv}
+	o := daemon.Options{Config: f, Reload: hangups, Version: versionOf(st).Version, Stderr: st.stderr, Getenv: st.getenv, Fabric: st.fabric}
 	if c.Config != "" {
 		o.Load = c.load
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 )
 
@@ -31,6 +32,7 @@ type state struct {
 	buildInfo func() (*debug.BuildInfo, bool)
 	machine   doctor.Machine // what doctor looks at
 	gpus      gpuSources     // what gpu looks at
+	fabric    fabric.Fabric  // the RDMA devices of daemons; nil: this machine's
 }
 
 func processState() *state {
