@@ -59,6 +59,7 @@ func (g *generator) config(c *Config) {
 	c.FabricRate = pick[int64](g, 0, 2<<30, 200<<20, 50<<20)
 	c.BurstPackets = pick(g, 4, 16, 64)
 	c.SettleMax = pick(g, 0, 100*time.Microsecond, 5*time.Millisecond, 100*time.Millisecond)
+	c.DestroyMax = pick(g, 0, 100*time.Microsecond, 20*time.Millisecond)
 	c.Timeout = pick[uint8](g, 10, 14)
 	c.Retries = pick[uint8](g, 1, 5)
 	c.PieceBytes = pick(g, 4096, 64<<10, 1<<20)

@@ -91,7 +91,7 @@ func newRunner(h *History, start Start) *runner {
 	r.net = netsim.New(netsim.Config{Seed: h.Seed, SilenceMax: c.SilenceMax, Trace: r.trace("net"),
 		Shape: netsim.Shape{DelayMin: c.DelayMax / 4, DelayMax: c.DelayMax, BytesPerSecond: c.BytesPerSecond}})
 	r.fabric = fabricsim.New(fabricsim.Config{Seed: h.Seed, DelayMin: c.FabricDelay / 4, DelayMax: c.FabricDelay,
-		BytesPerSecond: c.FabricRate, BurstPackets: c.BurstPackets, SettleMax: c.SettleMax, Trace: r.trace("fabric")})
+		BytesPerSecond: c.FabricRate, BurstPackets: c.BurstPackets, SettleMax: c.SettleMax, DestroyMax: c.DestroyMax, Trace: r.trace("fabric")})
 	for i := range c.Ports {
 		r.nodes = append(r.nodes, newNode(r, i))
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	FabricRate      int64
 	BurstPackets    int
 	SettleMax       time.Duration
+	DestroyMax      time.Duration
 	Timeout         uint8
 	Retries         uint8
 	PieceBytes      int

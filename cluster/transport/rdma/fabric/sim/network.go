@@ -19,6 +19,8 @@ type Config struct {
 	// SettleMax is how long bytes may take into the receiver's memory after they have been
 	// acknowledged (0). Only a receive that completes behind them proves that they are there.
 	SettleMax time.Duration
+	// DestroyMax is how long QueuePair.Destroy may take, which has its effect at its end (0).
+	DestroyMax time.Duration
 	// BurstPackets is how many packets land at one moment, at most (16).
 	BurstPackets int
 	// Trace, if not nil, hears of faults and of queue pairs that come and go. It must not

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
@@ -169,11 +170,25 @@ func (q *queuePair) Receives() fabric.Queue { return q.received }
 
 func (q *queuePair) Sends() fabric.Queue { return q.sent }
 
+// takeTime waits as long as Destroy takes, in which writes still land.
+func (q *queuePair) takeTime() {
+	n := q.net()
+	most := n.c.DestroyMax
+	if most == 0 {
+		return
+	}
+	n.mu.Lock()
+	d := time.Duration(q.rng.Int64N(int64(most)))
+	n.mu.Unlock()
+	time.Sleep(d)
+}
+
 // errDestroy is a Destroy that is none.
 var errDestroy = errors.New("the device did not destroy the queue pair")
 
 func (q *queuePair) Destroy() error {
 	n := q.net()
+	q.takeTime()
 	n.mu.Lock()
 	if q.d.port.m.destroyFails && !q.destroyed {
 		n.mu.Unlock()
