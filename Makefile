@@ -25,7 +25,7 @@ export CGO_CFLAGS ?= -g -O2 -Wno-deprecated-declarations
 RACED := ./engine/... ./wal/... ./cluster/... ./tiering/admit ./tiering/arena ./tiering/gpu ./tiering/memory ./tiering/prefetch ./tiering/worth ./fio/result ./integration/mount ./cmd/spillway/replay ./cmd/spillway/admin ./cmd/spillway/daemon
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-python test-vm test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
+.PHONY: help build demo test test-python test-vm test-verbs test-full test-long test-integration bench bench-go gpu-check fuzz lint fmt check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,12 @@ test-python: build ## the Python client and its tier against recorded signatures
 test-vm: ## RDMA on real verbs, and a drive that goes bad, in a virtual machine: minutes; says what is missing for it
 	@.ci/vm
 	$(GO) test -count=1 -v -timeout 20m ./integration/vm
+
+# What needs no device of the build with verbs; the rest is test-vm's.
+test-verbs: ## the build with RDMA: vet, and its tests that need no device; says what is missing for it
+	@if .ci/verbs-headers '$(GO)'; then $(GO) vet -tags verbs ./... && \
+		$(GO) test -short -tags verbs ./cluster/transport/rdma/verbs ./cmd/spillway/doctor ./cmd/spillway/daemon; \
+	else echo "the build with verbs is not tested"; fi
 
 test-full: ## every test in its ordinary form, whole-system tests included; before a change lands
 	$(GO) test ./...
