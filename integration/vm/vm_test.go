@@ -116,7 +116,7 @@ type guestTest struct {
 func (g guestTest) run(t *testing.T, m *Machine) (output string) {
 	t.Run(strings.TrimSuffix(g.program[1:]+"-"+g.name, "$"), func(t *testing.T) {
 		output = pass(t, m, g.limit, Command{
-			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair"), fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
+			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair" || g.program == "/pool"), fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
 			Env:  []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
 		})
 	})
@@ -128,6 +128,7 @@ func (g guestTest) run(t *testing.T, m *Machine) (output string) {
 func TestMachine(t *testing.T) {
 	k := newKit(t, map[string]string{
 		"/pair": "./integration/vm/pair", "/rdma": "./cluster/transport/rdma", "/verbs": "./cluster/transport/rdma/verbs",
+		"/pool": "./integration/pool",
 	}, "verbs")
 	one, two := Drive{Path: k.drive(t, "one")}, Drive{Path: k.drive(t, "two")}
 	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
@@ -138,6 +139,7 @@ func TestMachine(t *testing.T) {
 		{"/pair", "Faults$", 5 * time.Minute},
 		{"/pair", "Rights$", 3 * time.Minute},
 		{"/pair", "NoLibrary$", 2 * time.Minute},
+		{"/pool", "Three$", 4 * time.Minute},
 	} {
 		g.run(t, m)
 	}
@@ -149,6 +151,18 @@ func TestMachine(t *testing.T) {
 	one.FailSector = findMark(t, one.Path, written)
 	m = k.boot(t, Options{Drives: []Drive{one}})
 	guestTest{"/pair", "MediaRead$", time.Minute}.run(t, m)
+	shutdown(t, m)
+}
+
+// TestPool runs the suite of the pool (integration/pool) over RDMA, all of it that can be on
+// one machine; TestMachine has the short test of it.
+func TestPool(t *testing.T) {
+	if !long {
+		t.Skip("skipped: many minutes; SPILLWAY_LONG=1 runs it")
+	}
+	k := newKit(t, map[string]string{"/pool": "./integration/pool"}, "verbs")
+	m := k.boot(t, Options{MemoryMiB: 6144})
+	guestTest{"/pool", "", time.Hour}.run(t, m)
 	shutdown(t, m)
 }
 
