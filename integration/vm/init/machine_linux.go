@@ -89,7 +89,7 @@ func load(name string) error {
 	}
 	defer f.Close()
 	err = unix.FinitModule(int(f.Fd()), "", 0)
-	if errors.Is(err, unix.EEXIST) {
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.ENODEV) { // ENODEV: not for this processor
 		return nil
 	}
 	return err
