@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
 	"github.com/spillway-kv/spillway/engine"
 	"github.com/spillway-kv/spillway/engine/device"
@@ -54,6 +56,21 @@ func TestDoctor(t *testing.T) {
 	if v["bad"] != 1.0 {
 		t.Errorf("got %v", v)
 	}
+}
+
+// TestDoctorConfig: what a configuration wants of RDMA is judged, what nobody wants is not.
+func TestDoctorConfig(t *testing.T) {
+	m := calm(nil)
+	m.VerbsBuilt, m.Verbs = true, func() ([]fabric.Port, error) { return nil, fmt.Errorf("%w: no device", fabric.ErrNone) }
+	dir := t.TempDir()
+	store := fmt.Sprintf("[[store]]\ndir = %q\n", dir)
+	for text, code := range map[string]exitCode{"": exitPass, "[pool]\nid = \"p\"\n": exitPass, "[pool]\nid = \"p\"\ntransport = \"rdma\"\n": exitError} {
+		got := process{t: t, machine: m}.run("doctor", "--config", write(t, "c.toml", store+text), dir).want(t, code, "there is no RDMA here: no device", "")
+		if line := "bad   RDMA "; strings.Contains(got.stdout, line) != (code == exitError) {
+			t.Errorf("%s: %s", text, got.stdout)
+		}
+	}
+	process{t: t, machine: m}.run("doctor", "--config", "/none", dir).want(t, exitError, "", "/none")
 }
 
 // TestDoctorElsewhere: no store is made, whatever is asked.

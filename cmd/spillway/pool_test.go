@@ -188,6 +188,13 @@ func TestPoolLines(t *testing.T) {
 	if got := wayCauses(s); !slices.Equal(got, []string{"c: by tcp: it has no RDMA device"}) {
 		t.Errorf("%q", got)
 	}
+	if got := noRDMA(s); got != nil {
+		t.Errorf("nobody asked for it: %q", got)
+	}
+	s.Transport, s.TransportWhy = "tcp", "there is no RDMA here: no device"
+	if got := noRDMA(s); !slices.Equal(got, []string{"by tcp, not by rdma: there is no RDMA here: no device"}) || !strings.HasSuffix(poolHead(s)[1][3], "by tcp") {
+		t.Errorf("%q, %q", got, poolHead(s))
+	}
 	m := &admin.PoolMembers{Seeds: []admin.PoolSeed{{Seed: "10.0.0.1:7421", Error: "10.0.0.1:7421: nobody"}},
 		TurnedAway: []admin.PoolRefusal{{Reason: "key mismatch", From: "x", Count: 1, Text: "key mismatch: it has another"}}}
 	if got := complaints(m); !slices.Equal(got, []string{"seed 10.0.0.1:7421: nobody", "turned away, 0s ago, 1 time from x: key mismatch (it has another)"}) {
