@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
@@ -34,6 +36,7 @@ func realPorts(t *testing.T) []string {
 func TestVerbsSuite(t *testing.T) {
 	ports := realPorts(t)
 	var number atomic.Int32
+	var blocks atomic.Uint64 // that came by RDMA
 	transporttest.Run(t, transporttest.Rig{
 		New: func(t *testing.T) transport.Transport {
 			control, err := tcp.Listen(tcp.Options{Listen: "127.0.0.1:0"})
@@ -46,17 +49,26 @@ func TestVerbsSuite(t *testing.T) {
 				_ = control.Close()
 				t.Fatal(err)
 			}
-			return &waiting{n}
+			return &waiting{Transport: n, blocks: &blocks, peers: map[member.ID]bool{}}
 		},
 		Around: func(t *testing.T, test func(t *testing.T)) {
 			number.Store(0)
 			test(t)
 		},
 	})
+	if t.Logf("%d blocks came by RDMA", blocks.Load()); blocks.Load() < 1000 {
+		t.Errorf("%d blocks came by RDMA, want thousands", blocks.Load())
+	}
 }
 
 // waiting is a transport whose links are given out when RDMA is up.
-type waiting struct{ *rdma.Transport }
+type waiting struct {
+	*rdma.Transport
+	blocks *atomic.Uint64
+
+	mu    sync.Mutex
+	peers map[member.ID]bool
+}
 
 func (w *waiting) Dial(ctx context.Context, address string, self transport.Hello) (transport.Link, error) {
 	l, err := w.Transport.Dial(ctx, address, self)
@@ -69,7 +81,21 @@ func (w *waiting) Dial(ctx context.Context, address string, self transport.Hello
 			return nil, fmt.Errorf("RDMA does not come up: %+v", w.Way(l.Peer().Node))
 		}
 	}
+	w.mu.Lock()
+	w.peers[l.Peer().Node] = true
+	w.mu.Unlock()
 	return l, nil
+}
+
+func (w *waiting) Close() error {
+	err := w.Transport.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.peers {
+		w.blocks.Add(w.Way(id).Blocks)
+	}
+	clear(w.peers)
+	return err
 }
 
 // realOverVerbs is a history over real devices.
