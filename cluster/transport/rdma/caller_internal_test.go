@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
@@ -306,6 +308,48 @@ func TestForgotten(t *testing.T) {
 		f.over(transport.Miss)
 		if f.err != nil || string(f.answer) != "plain" || len(f.arrived) != 2 {
 			d.Errorf("%q, %v, arrived %v", f.answer, f.err, f.arrived)
+		}
+	})
+}
+
+// TestFaulted: a destination that its owner takes away costs its own block.
+func TestFaulted(t *testing.T) {
+	fd, err := unix.MemfdCreate("gone", unix.MFD_CLOEXEC)
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, unix.Ftruncate(fd, 1<<20))
+	gone, err := unix.Mmap(fd, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	must(t, err)
+	defer func() { must(t, unix.Munmap(gone)) }()
+	script(t, 1, nil, func(d *duo) {
+		s := d.up()
+		f := d.fetch(heap(1000), one(gone), heap(300_000))
+		c := <-d.peer.fetched
+		must(d, unix.Ftruncate(fd, 4096))
+		s.send(c, 0, 1, 2)
+		c.done("")
+		f.over(transport.Done, transport.Faulted, transport.Done)
+		if f.err != nil || len(f.arrived) != 3 {
+			d.Errorf("%v, arrived %v", f.err, f.arrived)
+		}
+		f.isFull(c, 0)
+		f.isFull(c, 2)
+	})
+}
+
+// TestClosedBeforeCopied: Close lets nobody touch a destination any more, though its block
+// has come.
+func TestClosedBeforeCopied(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		s := d.up()
+		f := d.fetch(heap(1000), heap(1000))
+		f.onArrive = func(int) { _ = d.l.Close() }
+		c := <-d.peer.fetched
+		s.send(c, 1, 0) // a batch is told from its end
+		c.done("")
+		f.over(transport.Done, transport.Lost)
+		if !errors.Is(f.err, transport.ErrLost) || len(f.arrived) != 1 || f.f.Blocks[1].Dst[0][0] != 0 {
+			d.Errorf("%v, arrived %v", f.err, f.arrived)
 		}
 	})
 }

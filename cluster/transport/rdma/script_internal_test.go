@@ -402,6 +402,7 @@ type fetching struct {
 	d        *duo
 	f        *transport.Fetching
 	cancel   context.CancelFunc
+	onArrive func(i int)
 	mu       sync.Mutex
 	arrived  []int
 	released []int
@@ -417,6 +418,9 @@ func (d *duo) fetch(dst ...[][]byte) *fetching {
 		t.f.Blocks = append(t.f.Blocks, transport.Block{Dst: p})
 	}
 	t.f.Arrived = func(i int) {
+		if t.onArrive != nil {
+			t.onArrive(i)
+		}
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.arrived = append(t.arrived, i)
