@@ -18,25 +18,54 @@ func (r *runner) trouble(t *Trouble) {
 	r.log.printf("trouble: %+v", *t)
 	r.note(func(f *Figures) { f.Troubles++ })
 	n, other := r.nodes[t.Node], r.nodes[t.Other]
+	switch t.Kind {
+	case CutCalls, CutWrites, CutBack, CutAll:
+		r.cut(t, n, other)
+	case Stop, Freeze:
+		r.still(t, n)
+	case Kill, PowerCut:
+		r.crash(t, n)
+	default:
+		r.fault(t, n)
+	}
+	r.log.printf("trouble is over: %+v", *t)
+}
+
+// cut cuts ways between two nodes.
+func (r *runner) cut(t *Trouble, n, other *node) {
+	if t.Kind == CutCalls || t.Kind == CutAll {
+		r.both(n, other, r.net.Cut)
+		defer r.both(n, other, r.net.Heal)
+	}
+	if t.Kind != CutCalls {
+		r.fabric.Cut(n.name, other.name)
+		defer r.both(n, other, r.fabric.Heal)
+	}
+	if t.Kind == CutBack || t.Kind == CutAll {
+		r.fabric.Cut(other.name, n.name)
+	}
+	r.sleep(t.For)
+}
+
+// still has a process, or a machine, stand still.
+func (r *runner) still(t *Trouble, n *node) {
+	r.net.Freeze(n.name)
+	if t.Kind == Freeze {
+		r.fabric.Freeze(n.name)
+		r.sleep(t.For)
+		r.fabric.Thaw(n.name)
+	} else {
+		r.fabric.Stop(n.name)
+		r.sleep(t.For)
+		r.fabric.Continue(n.name)
+	}
+	r.net.Thaw(n.name)
+}
+
+// fault is one of devices, or of the speed of things.
+func (r *runner) fault(t *Trouble, n *node) {
 	port := portName(t.Port)
 	switch t.Kind {
-	case CutCalls:
-		r.both(n, other, r.net.Cut)
-		r.sleep(t.For)
-		r.both(n, other, r.net.Heal)
-	case CutWrites, CutBack:
-		r.fabric.Cut(n.name, other.name)
-		if t.Kind == CutBack {
-			r.fabric.Cut(other.name, n.name)
-		}
-		r.sleep(t.For)
-		r.both(n, other, r.fabric.Heal)
-	case CutAll:
-		r.both(n, other, r.net.Cut)
-		r.both(n, other, r.fabric.Cut)
-		r.sleep(t.For)
-		r.both(n, other, r.net.Heal)
-		r.both(n, other, r.fabric.Heal)
 	case PortDown:
 		r.fabric.SetPort(n.name, port, false)
 		r.sleep(t.For)
@@ -62,22 +91,7 @@ func (r *runner) trouble(t *Trouble) {
 				ways.PlainFor(t.For)
 			}
 		}
-	case Stop:
-		r.net.Freeze(n.name)
-		r.fabric.Stop(n.name)
-		r.sleep(t.For)
-		r.fabric.Continue(n.name)
-		r.net.Thaw(n.name)
-	case Freeze:
-		r.net.Freeze(n.name)
-		r.fabric.Freeze(n.name)
-		r.sleep(t.For)
-		r.fabric.Thaw(n.name)
-		r.net.Thaw(n.name)
-	case Kill, PowerCut:
-		r.crash(t, n)
 	}
-	r.log.printf("trouble is over: %+v", *t)
 }
 
 // both does something to both ways between two nodes.
