@@ -96,9 +96,13 @@ func TestForeignPool(t *testing.T) {
 			t.Logf("%s refused to run: %s", stranger.name, tail(stranger.log.String(), 1))
 			continue
 		}
-		seen, err := stranger.members()
-		if err != nil || len(seen) != 1 {
-			t.Errorf("%s has the members %v (%v)", stranger.name, seen, err)
+		var seen map[string]string
+		r.eventually(stranger.name+" answers", func() (err error) { // it may not have started yet
+			seen, err = stranger.members()
+			return err
+		})
+		if len(seen) != 1 {
+			t.Errorf("%s has the members %v", stranger.name, seen)
 		}
 		stranger.stop()
 	}
