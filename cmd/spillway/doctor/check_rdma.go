@@ -150,13 +150,12 @@ func (j *rdmaJudge) locked() {
 		return
 	}
 	need := uint64(j.plan.RegisterBytes) * uint64(len(j.chosen))
-	found := fmt.Sprintf("limit of locked memory %s; %s are registered with %s, %s together, beside the memory of clients", limit(j.f.LockedSoft),
+	found := fmt.Sprintf("this process may lock %s; %s are registered with %s, %s together, beside the memory of clients", limit(j.f.LockedSoft),
 		units.Bytes(j.plan.RegisterBytes), units.Count(int64(len(j.chosen)), "port"), units.Bytes(int64(need)))
 	switch {
-	case j.f.MayLock || j.f.LockedSoft == unlimited:
-		if j.f.MayLock {
-			found += "; this process has CAP_IPC_LOCK"
-		}
+	case j.f.MayLock:
+		j.say(name, OK, found+"; it has CAP_IPC_LOCK", "this process may register all of it; a daemon without that capability has a limit of its own (/proc/PID/limits)", "")
+	case j.f.LockedSoft == unlimited:
 		j.say(name, OK, found, "all of it can be registered", "")
 	case j.f.LockedSoft < need:
 		j.say(name, Bad, found, byTCP+": the kernel refuses to register so much; a service needs LimitMEMLOCK=infinity, a container --ulimit memlock=-1", raiseLocked)
