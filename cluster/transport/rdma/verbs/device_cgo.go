@@ -42,6 +42,9 @@ func newDevice(c *C.struct_sv_context, port fabric.Port, gid fabric.GID) (*devic
 	if err := refresh(c, &d.port, d.limits); err != nil {
 		return nil, err
 	}
+	if d.port.Ethernet == (gid.Type == fabric.InfiniBand) { // an iWARP device, for instance
+		return nil, fmt.Errorf("%w: an address of %v on a port with Ethernet %v", fabric.ErrUnsupported, gid.Type, d.port.Ethernet)
+	}
 	if gid.Index < 0 || gid.Index > 255 {
 		return nil, fmt.Errorf("address number %d cannot be used, 0 to 255 can", gid.Index)
 	}

@@ -41,14 +41,15 @@ func TestPorts(t *testing.T) {
 func TestOpenWrong(t *testing.T) {
 	f, two := ports(t)
 	right := address(t, two[0])
-	moved, far, missing := right, right, two[0]
+	moved, far, kind, missing := right, right, right, two[0]
+	kind.Type = fabric.InfiniBand - right.Type + fabric.RoCEv2 // the other one of the two
 	moved.Address = netip.MustParseAddr("::ffff:192.0.2.77")
 	far.Index = 256
 	missing.Device = "none0"
 	for _, c := range []struct {
 		port fabric.Port
 		gid  fabric.GID
-	}{{two[0], moved}, {two[0], far}, {missing, right}} {
+	}{{two[0], moved}, {two[0], far}, {two[0], kind}, {missing, right}} {
 		if d, err := f.Open(c.port, c.gid); err == nil {
 			t.Errorf("Open of %s with %v: no error", c.port.Name(), c.gid)
 			d.Close()
