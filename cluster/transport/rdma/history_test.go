@@ -41,8 +41,10 @@ func TestHistories(t *testing.T) {
 	case n > 0:
 	case os.Getenv("SPILLWAY_LONG") != "":
 		first, n = 1_000_000, 5000
+	case testing.Short() && raced:
+		n = 5
 	case testing.Short():
-		n = 20
+		n = 15
 	default:
 		n = 100
 	}

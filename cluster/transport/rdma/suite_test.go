@@ -30,6 +30,9 @@ func TestSuite(t *testing.T) {
 		"two and tiny": {rdma.Options{LandingBytes: 256 << 10, PieceBytes: 4096, PostedBytes: 8192, InFlight: 1 << 20}, 2, false},
 		"small writes": {rdma.Options{PieceBytes: 4096, PostedBytes: 4096}, 2, true},
 	} {
+		if raced && testing.Short() && name != "two and tiny" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			var network *netsim.Network
 			var fabric *fabricsim.Network
