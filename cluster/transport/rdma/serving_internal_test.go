@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
@@ -116,6 +117,33 @@ func TestStatuses(t *testing.T) {
 
 		if got, err := c.link.Call(r.Context(), 0xf4, []byte("x")); err != nil || string(got) != "\xf4x" {
 			r.Errorf("a call of another kind: %q, %v", got, err)
+		}
+	})
+}
+
+// TestPosted samples what is posted while large blocks are sent: it is bounded.
+func TestPosted(t *testing.T) {
+	serveOver(t, 1, Options{PostedBytes: 256 << 10, PieceBytes: 64 << 10}, slow, func(r *rig) {
+		c := r.caller(1).up()
+		defer c.end()
+		l := &lender{T: r.T}
+		r.on(r.lending(l, 3<<20, 3<<20))
+		_, err := c.fetch(c.ask(0, 0, 1000, 3<<20, 3<<20))
+		r.must(err)
+		g, err := r.t.serving.find(c.session, helloOf(c.id))
+		r.must(err)
+		d, most := g.rails[0], int64(0)
+		for l.out.Load() > 0 {
+			d.mu.Lock()
+			most = max(most, d.bytes)
+			if d.bytes > 256<<10+recordBytes || d.writes > d.sends {
+				r.Fatalf("%d bytes in %d writes are posted", d.bytes, d.writes)
+			}
+			d.mu.Unlock()
+			time.Sleep(100 * time.Microsecond)
+		}
+		if most < 128<<10 {
+			r.Errorf("only %d bytes were ever posted", most)
 		}
 	})
 }
