@@ -24,8 +24,9 @@ type ground interface {
 	configured(n *node) string
 	// way is the name of the transport that blocks are to come by.
 	way() string
-	// sweeps is how many chains that are not deleted a sweep reads at each node.
-	sweeps() int
+	// slow reports whether all is done by a processor in software: nodes may look dead to
+	// each other for want of it, and tests do less.
+	slow() bool
 	// lacks says why a test cannot run here; "" if it can.
 	lacks(test string) string
 }

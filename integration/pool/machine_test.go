@@ -131,7 +131,7 @@ func (machine) configured(n *node) string {
 
 func (machine) way() string { return "rdma" }
 
-func (machine) sweeps() int { return 16 } // all that is done here is done by a processor in software
+func (machine) slow() bool { return true }
 
 func (machine) lacks(test string) string {
 	return map[string]string{

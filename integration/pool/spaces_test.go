@@ -79,7 +79,7 @@ func (spaces) configured(*node) string { return "" }
 
 func (spaces) way() string { return "tcp" }
 
-func (spaces) sweeps() int { return 200 }
+func (spaces) slow() bool { return false }
 
 func (spaces) lacks(string) string { return "" }
 
