@@ -99,6 +99,7 @@ type State struct {
 	Ready   bool       `json:"ready"`                    // clients are served
 	Missing []string   `json:"missing_stores,omitempty"` // directories of optional stores that could not be opened
 	Gate    *GateState `json:"gate,omitempty"`           // block reads of the last minute against the budget; absent over the socket
+	NoRDMA  string     `json:"transport_why,omitempty"`  // why blocks of other nodes do not come by RDMA, which the configuration asks for; absent over the socket
 	node.Stat
 }
 
@@ -124,6 +125,9 @@ func (v *View) State() State {
 	if n := v.node.Load(); n != nil {
 		s.Stat = n.Stat()
 		s.Gate = v.judge(n, &s.Stat)
+	}
+	if p := v.pool.Load(); p != nil {
+		s.NoRDMA = (*p).Status().TransportWhy
 	}
 	return s
 }

@@ -80,6 +80,11 @@ func TestRDMAMissing(t *testing.T) {
 				t.Errorf("transport %s with ports %q: %q, want %q", s.Transport, s.Ports, s.TransportWhy, c.want)
 			}
 			metrics := r.poolMetrics()
+			var state admin.State
+			must(t, r.ask("GET", "/v1/stat", "", &state))
+			if state.NoRDMA != s.TransportWhy {
+				t.Errorf("its state says %q", state.NoRDMA)
+			}
 			for _, want := range []string{"spillway_pool_rdma_missing 1", `spillway_pool_transport{transport="tcp"} 1`, `spillway_pool_transport{transport="rdma"} 0`, "spillway_pool_rdma_ports 0"} {
 				if !strings.Contains(metrics, want+"\n") {
 					t.Errorf("no %s in the metrics", want)
