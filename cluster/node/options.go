@@ -83,8 +83,8 @@ type Options struct {
 	Patience time.Duration
 	// StallTime is how long a client may leave its answers unread. Default 10 s.
 	StallTime time.Duration
-	// KeepRegionsUnpinned leaves clients' memory unregistered with the drives.
-	// Registered (the default) it costs less processor time and stays pinned.
+	// KeepRegionsUnpinned leaves clients' memory unregistered with the drives and the pool's
+	// transport. Registered (the default) it costs less processor time and stays pinned.
 	KeepRegionsUnpinned bool
 
 	Logger *slog.Logger

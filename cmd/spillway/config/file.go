@@ -69,7 +69,7 @@ type Limits struct {
 	Patience     Duration `toml:"patience" reload:"yes"`               // deadline of requests that give none
 	StallTime    Duration `toml:"stall_time" reload:"yes"`             // how long a client may leave its answers unread
 	StopTime     Duration `toml:"stop_time" reload:"yes"`              // how long requests under way may take when the daemon stops
-	PinnedMemory bool     `toml:"pinned_memory"`                       // register clients' memory with the drives: transfers cost less, the memory stays locked
+	PinnedMemory bool     `toml:"pinned_memory"`                       // register clients' memory with the drives, and with RDMA devices if the pool has some: transfers cost less, the memory stays locked
 }
 
 // Puts bound the puts that wait for each store; one beyond is dropped at once.
