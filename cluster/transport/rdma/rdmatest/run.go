@@ -125,7 +125,7 @@ func (r *runner) note(add func(f *Figures)) {
 
 func (r *runner) run() {
 	watched := time.AfterFunc(virtualTimeMax, func() {
-		panic(fmt.Sprintf("HANG: the history does not end\n%s\n%s", r.log.tail(), stacks()))
+		panic(fmt.Sprintf("rdma history %d (%s): HANG: it does not end\n%s\n%s", r.h.Seed, r.h.Mode, r.log.tail(), stacks()))
 	})
 	defer watched.Stop()
 	for _, n := range r.nodes {
