@@ -43,7 +43,7 @@ func TestHistories(t *testing.T) {
 		first, n = 1_000_000, 5000
 	case testing.Short() && raced:
 		n = 5
-	case testing.Short():
+	case testing.Short(), raced:
 		n = 15
 	default:
 		n = 100
