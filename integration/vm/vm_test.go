@@ -128,13 +128,15 @@ func (g guestTest) run(t *testing.T, m *Machine) (output string) {
 func TestMachine(t *testing.T) {
 	k := newKit(t, map[string]string{
 		"/pair": "./integration/vm/pair", "/rdma": "./cluster/transport/rdma", "/verbs": "./cluster/transport/rdma/verbs",
-		"/pool": "./integration/pool",
+		"/pool": "./integration/pool", "/daemon": "./cmd/spillway/daemon", "/doctor": "./cmd/spillway/doctor",
 	}, "verbs")
 	one, two := Drive{Path: k.drive(t, "one")}, Drive{Path: k.drive(t, "two")}
 	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
 	for _, g := range []guestTest{
-		{"/verbs", "", 2 * time.Minute},
-		{"/rdma", "Verbs", 3 * time.Minute},
+		{"/verbs", "", 4 * time.Minute},
+		{"/rdma", "Verbs", 5 * time.Minute},
+		{"/daemon", "RDMAHere$", time.Minute},
+		{"/doctor", "(RDMAHere|Networks)$", time.Minute},
 		{"/pair", "Blocks$", 5 * time.Minute},
 		{"/pair", "Faults$", 5 * time.Minute},
 		{"/pair", "Rights$", 3 * time.Minute},
