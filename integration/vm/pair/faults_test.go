@@ -98,7 +98,8 @@ func (f *faults) flows(when string) {
 	})
 }
 
-// troubles are the faults that daemons have counted.
+// troubles are the faults that daemons have counted: the end of a session with a peer that
+// is gone only shows in the next one.
 func (f *faults) troubles(witnesses []*daemon) (all uint64) {
 	for _, d := range witnesses {
 		var w transport.Way
@@ -106,7 +107,7 @@ func (f *faults) troubles(witnesses []*daemon) (all uint64) {
 			w, err = d.way()
 			return err
 		})
-		all += w.Failures + w.Destroyed
+		all += w.Failures + w.Destroyed + w.Connects
 	}
 	return all
 }
