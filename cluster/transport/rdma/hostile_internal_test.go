@@ -297,6 +297,46 @@ func TestServingDestroyFails(t *testing.T) {
 	})
 }
 
+// TestStagingLost: when all staging memory stays with a queue pair that cannot be destroyed,
+// blocks that want some are refused at once, those that wait for it too.
+func TestStagingLost(t *testing.T) {
+	serveOver(t, 2, Options{LandingBytes: 256 << 10}, slow, func(r *rig) {
+		c, d := r.caller(1).up(), r.caller(2).up()
+		defer d.end()
+		l := &lender{T: r.T}
+		registered := r.memory
+		r.memory = r.loose
+		r.on(r.lending(l, 1<<20))
+		r.net.Freeze(c.machine)
+		r.net.SetDestroyFails("server", true)
+		_, err := c.fetch(c.ask(0, 0, 1<<20, 1<<20))
+		r.must(err)
+		time.Sleep(time.Millisecond) // it has all of it
+		waiting := d.ask(1, 0, 1<<20, 1<<20)
+		_, err = d.fetch(waiting)
+		r.must(err)
+		<-c.over
+		if got := d.records(1, 1)[0]; got.status != transport.Refused {
+			r.Errorf("a block that waited: %+v", got)
+		}
+		_, err = d.fetch(d.ask(1, 1, 1<<20, 1<<20))
+		r.must(err)
+		if got := d.records(1, 1)[0]; got.status != transport.Refused {
+			r.Errorf("another block: %+v", got)
+		}
+		r.memory = registered
+		m := d.ask(1, 2, 1<<20, 1<<20)
+		_, err = d.fetch(m)
+		r.must(err)
+		if got := d.records(1, 1)[0]; got.status != transport.Done {
+			r.Errorf("a block of registered memory: %+v", got)
+		}
+		d.arrived(m, 0, content(0, 1<<20))
+		r.net.SetDestroyFails("server", false)
+		r.net.Thaw(c.machine)
+	})
+}
+
 // onlyGuest is for a session that is over: it must not be found.
 func (s *serving) onlyGuest(number uint64) error {
 	s.mu.Lock()

@@ -20,8 +20,12 @@ type room struct {
 	mem     []byte
 	tickets *semaphore.Weighted // units
 
+	some context.Context // ends when all units are lost
+	none context.CancelFunc
+
 	mu   sync.Mutex
 	free []int32 // units; the last one is given first, so that few pages are touched
+	lost int     // units that may never come back
 }
 
 // berth is a part of a room: some of its units, in the order in which they are filled.
@@ -45,6 +49,7 @@ func newRoom(s *regions, nBytes int64, use transport.Use) (*room, error) {
 	for i := range units {
 		r.free = append(r.free, int32(units-1-i))
 	}
+	r.some, r.none = context.WithCancel(context.Background())
 	return r, nil
 }
 
@@ -62,9 +67,12 @@ func (r *room) take(nBytes int) *berth {
 	return r.give(nBytes)
 }
 
-// wait is take that waits for its turn. More than the room holds comes to nothing but the
-// end of ctx.
+// wait is take of one unit that waits for its turn; an error when ctx ends, or when there is
+// nothing to wait for.
 func (r *room) wait(ctx context.Context, nBytes int) (*berth, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.some, cancel)()
 	if err := r.tickets.Acquire(ctx, unitsOf(nBytes)); err != nil {
 		return nil, err
 	}
@@ -98,6 +106,15 @@ func (b *berth) free() {
 	b.units = nil
 }
 
+// lose says that so many units may never come back.
+func (r *room) lose(units int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost += units; r.lost*landingUnitBytes >= len(r.mem) {
+		r.none()
+	}
+}
+
 // pieces are the n bytes at offset of the berth, cut where its units end.
 func (b *berth) pieces(offset, n int) [][]byte {
 	if n == 0 {
@@ -116,6 +133,7 @@ func (b *berth) pieces(offset, n int) [][]byte {
 // close gives the memory back to the system, unless a device may still write there or some
 // of it was never given back.
 func (r *room) close() error {
+	r.none()
 	err := r.regions.remove(r.region)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -200,18 +200,25 @@ func (d *sender) destroy() error {
 // letGo is called when nothing posts any more: it lets go of all memory, of that of posted
 // writes only if the queue pair is destroyed.
 func (d *sender) letGo() {
+	var posted []list
+	lost := 0
 	d.mu.Lock()
-	queue, posted, destroyed := d.queue, d.posted, d.destroyed
+	queue := d.queue
 	d.queue = nil
-	if destroyed {
-		d.posted = nil
+	if d.destroyed {
+		posted, d.posted = d.posted, nil
+	}
+	for i := range d.posted {
+		for _, b := range d.posted[i].berths {
+			lost += len(b.units)
+		}
 	}
 	d.mu.Unlock()
+	if lost > 0 {
+		d.g.s.t.staging.lose(lost)
+	}
 	for _, o := range queue {
 		o.finish()
-	}
-	if !destroyed {
-		return
 	}
 	for i := range posted {
 		posted[i].letGo()

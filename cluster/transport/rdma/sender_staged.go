@@ -10,8 +10,13 @@ import (
 func (d *sender) staged(o *outgoing, to *aim) bool {
 	for rest := int(o.wanted().size) - to.done; rest > 0; rest = int(o.wanted().size) - to.done {
 		b := d.berth(o, min(rest, landingUnitBytes))
-		if b == nil {
+		switch {
+		case b != nil:
+		case o.r.over():
 			return false
+		default:
+			o.status, o.sum = transport.Refused, 0
+			return true
 		}
 		copied := b.pieces(0, min(rest, landingUnitBytes))[0]
 		if err := fault.Guard(func() { gather(copied, o.pieces, to.done) }); err != nil {
@@ -47,7 +52,8 @@ func gather(to []byte, pieces [][]byte, offset int) {
 	}
 }
 
-// berth waits for staging memory. What was made before is posted first: it may hold some.
+// berth waits for staging memory; nil: the request is halted, or there is none any more. What
+// was made before is posted first: it may hold some.
 func (d *sender) berth(o *outgoing, nBytes int) *berth {
 	if b := d.g.s.t.staging.take(nBytes); b != nil {
 		return b
