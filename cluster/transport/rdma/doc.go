@@ -9,8 +9,9 @@
 //	   │ <── writes: bytes, a record for each block ── sender (bounded, in pieces)
 //	   │ <── one write with immediate for a batch ──── │
 //	receiver: lines -> fetch                         reaper: sent, memory is let go
-//	   └── no use for it any more: "fence" ──────────> nothing is posted any more: its word
-//	       no word in time: Destroy
+//	   └── no use for it any more: "fence" ──────────> nothing more is posted: its word,
+//	   │ <── and a mark on each rail, behind all ───── and marks
+//	   └── not in time: Destroy
 //
 // A session is what one link has of it: a queue pair for each port, made by two control
 // calls, "open" and "hold". The hold lasts as long as the session: the server's answer to it
@@ -21,6 +22,7 @@
 //
 // The race of every push is that the caller gives up and uses the memory again while bytes
 // are still to come. A destination therefore belongs to its request until the record for it
-// has come, or a fence is passed: the server's word that nothing of the request is posted,
-// or QueuePair.Destroy. docs/format/rdma.md has the whole of it.
+// has come, or a fence is passed: the server's word that nothing more of the request is
+// posted, with a mark that has come behind all that was; or QueuePair.Destroy.
+// docs/format/rdma.md has the whole of it.
 package rdma
