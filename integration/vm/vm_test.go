@@ -141,7 +141,7 @@ func TestMachine(t *testing.T) {
 		{"/pair", "Faults$", 5 * time.Minute},
 		{"/pair", "Rights$", 3 * time.Minute},
 		{"/pair", "NoLibrary$", 2 * time.Minute},
-		{"/pool", "Three$", 4 * time.Minute},
+		{"/pool", "(Three|Fio)$", 4 * time.Minute},
 	} {
 		g.run(t, m)
 	}
