@@ -16,6 +16,8 @@
 //  3. A Fetch is back when its context ends.
 //  4. Without a trouble and a deadline every block arrives.
 //  5. When all is healed, blocks come by RDMA again between all nodes that have it.
-//  6. What a node sends it is told to be done with exactly once. At the end nothing is left:
+//  6. No device refuses a write: there is a receive for each immediate, and memory for each
+//     address.
+//  7. What a node sends it is told to be done with exactly once. At the end nothing is left:
 //     no memory in use, no goroutine, no region, no queue pair.
 package rdmatest

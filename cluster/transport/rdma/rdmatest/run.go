@@ -152,6 +152,9 @@ func (r *runner) run() {
 		c := r.fabric.Counts()
 		f.Orphans, f.Refusals, f.Bytes = c.Orphans, c.Refused, c.Bytes
 	})
+	if refused := r.fabric.Counts().Refused; refused > 0 {
+		r.fail("REFUSED: devices did not take %d writes: there was no receive, or no such memory", refused)
+	}
 	r.fabric.Close()
 	r.net.Close()
 	for _, n := range r.nodes {
