@@ -22,7 +22,8 @@ type asked struct {
 	// Under the guest's mu.
 	answered  []bool
 	isHalted  bool
-	isHandled bool // the handler is over
+	isOver    bool // the handler is over: what it says is not heard
+	isHandled bool // and what it left out is missed
 	out       int  // blocks that senders have
 	gone      bool // nothing is posted, nor will be
 	counted   bool // it still counts in the session
@@ -88,7 +89,7 @@ func (r *asked) answer(o *outgoing, first bool) {
 func (r *asked) enter(i int, first bool) bool {
 	r.g.mu.Lock()
 	defer r.g.mu.Unlock()
-	if r.isHalted || r.isHandled || r.g.failed {
+	if r.isHalted || r.isHandled || r.g.failed || first && r.isOver {
 		return false
 	}
 	if r.answered[i] {
@@ -152,6 +153,9 @@ func (r *asked) halt() {
 // nothing more is posted.
 func (r *asked) handled(failed bool) {
 	defer r.cancel()
+	r.g.mu.Lock()
+	r.isOver = true
+	r.g.mu.Unlock()
 	if failed {
 		r.halt()
 	} else {

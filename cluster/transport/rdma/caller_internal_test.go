@@ -350,6 +350,61 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
+// TestForgottenLate: a fetch that was to go by the control when its context ended is Late.
+func TestForgottenLate(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		d.up()
+		released := 0
+		f := &transport.Fetching{Blocks: []transport.Block{{Dst: heap(10)}, {Dst: one(d.mapped(10))}}, Released: func(int) { released++ }}
+		s := d.l.session.Load()
+		r, err := d.l.place(d.Context(), s, nil, f)
+		must(d, err)
+		m := fetchRequest{blocks: make([]wantedBlock, len(r.blocks))}
+		if !r.enter(&m) {
+			d.Fatal("the session has failed")
+		}
+		s.running.Done()
+		r.withdraw()
+		s.fail(errClosed)
+		synctest.Wait()
+		if r.fate != withdrawn {
+			d.Fatalf("its fate is %d", r.fate)
+		}
+		r.giveUp() // as when both come at once
+		r.leave()
+		for i := range f.Blocks {
+			if f.Blocks[i].Status != transport.Late {
+				d.Errorf("block %d has status %d", i, f.Blocks[i].Status)
+			}
+		}
+		if released != len(f.Blocks) {
+			d.Errorf("%d blocks are released", released)
+		}
+	})
+}
+
+// TestForgottenStuck: a fetch that the peer does not know, or not any more, does not go by the
+// control while a device may still write to its memory.
+func TestForgottenStuck(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		d.up()
+		f := d.fetch(heap(1000), one(d.mapped(1000)))
+		c := <-d.peer.fetched
+		d.fabric.SetDestroyFails("a", true)
+		c.answer <- scriptedAnswer{err: &transport.RemoteError{Code: transport.CodeUnknown}}
+		f.over(transport.Lost, transport.Late)
+		if !errors.Is(f.err, transport.ErrLost) || len(f.released) != 0 || len(d.peer.plain) != 0 {
+			d.Errorf("%v, released %v, %d fetches by the control", f.err, f.released, len(d.peer.plain))
+		}
+		if free := len(d.caller.landing.free); free != 15 {
+			d.Errorf("%d pieces of landing memory are free", free)
+		}
+		must(d, d.l.Close())
+		must(d, d.caller.Close())
+		d.fabric.Kill("a") // or its goroutines stay
+	})
+}
+
 // TestFaulted: a destination that its owner takes away costs its own block.
 func TestFaulted(t *testing.T) {
 	fd, err := unix.MemfdCreate("gone", unix.MFD_CLOEXEC)
@@ -385,6 +440,26 @@ func TestClosedBeforeCopied(t *testing.T) {
 		c := <-d.peer.fetched
 		s.send(c, 1, 0) // a batch is told from its end
 		c.done("")
+		f.over(transport.Done, transport.Lost)
+		if !errors.Is(f.err, transport.ErrLost) || len(f.arrived) != 1 || f.f.Blocks[1].Dst[0][0] != 0 {
+			d.Errorf("%v, arrived %v", f.err, f.arrived)
+		}
+	})
+}
+
+// TestLostBeforeCopied: nor does the Close of a transport, of whose links one was lost before.
+func TestLostBeforeCopied(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		s := d.up()
+		f := d.fetch(heap(1000), heap(1000))
+		f.onArrive = func(int) {
+			d.control.Kill("b")
+			<-d.l.Gone()
+			<-d.l.done
+			must(d, d.caller.Close())
+		}
+		c := <-d.peer.fetched
+		s.send(c, 1, 0) // a batch is told from its end
 		f.over(transport.Done, transport.Lost)
 		if !errors.Is(f.err, transport.ErrLost) || len(f.arrived) != 1 || f.f.Blocks[1].Dst[0][0] != 0 {
 			d.Errorf("%v, arrived %v", f.err, f.arrived)

@@ -186,11 +186,11 @@ func (r *request) giveUp() {
 	r.late = true
 	for i := range r.blocks {
 		b := &r.blocks[i]
-		if !b.open {
+		if !b.open && r.fate != withdrawn {
 			continue
 		}
 		r.f.Blocks[i].Status = transport.Late
-		if b.offset != direct || planted.Active(planted.SkipFence) {
+		if !b.open || b.offset != direct || planted.Active(planted.SkipFence) {
 			told = append(told, released{r, i})
 		} else {
 			b.owed = true

@@ -39,19 +39,25 @@ func newLink(t *Transport, control transport.Link) *Link {
 
 // Close implements transport.Link.
 func (l *Link) Close() error {
-	l.copies.Lock()
-	l.closed = true
-	l.copies.Unlock()
+	l.cut()
 	l.cancel()
 	err := l.Link.Close()
 	<-l.done
 	return err
 }
 
+// cut has nothing copied to destinations any more.
+func (l *Link) cut() {
+	l.copies.Lock()
+	defer l.copies.Unlock()
+	l.closed = true
+}
+
 // keep has a session as long as the link stands. It is the link's keeper.
 func (l *Link) keep() {
 	defer close(l.done)
 	defer l.t.remove(l)
+	defer l.cut() // it is not in the transport's books any more, whose Close does not wait for it
 	for pause := l.t.o.PauseMin; l.stands(); pause = min(2*pause, l.t.o.PauseMax) {
 		s, err := l.open()
 		if err != nil {

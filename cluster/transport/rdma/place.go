@@ -32,7 +32,7 @@ func (l *Link) place(ctx context.Context, s *session, body []byte, f *transport.
 		targets += 2 + n/landingUnitBytes
 	}
 	switch {
-	case len(f.Blocks) > s.linesMax || r.nBytes > s.most || !l.t.landing.holds(landing):
+	case len(f.Blocks) > min(s.linesMax, blocksMax) || r.nBytes > s.most || !l.t.landing.holds(landing):
 		return nil, nil
 	case len(body)+len(f.Blocks)*wantedBytes+targets*targetBytes > requestBytesMax:
 		return nil, nil

@@ -132,10 +132,15 @@ func (s *session) endLocked(told *releases, r *request) {
 }
 
 // withdrawLocked takes a request back of which the peer has written nothing; false: some
-// blocks are answered.
+// blocks are answered, or a device may still write to some.
 func (s *session) withdrawLocked(r *request) bool {
 	if r.told > 0 || len(r.came) > 0 {
 		return false
+	}
+	for i := range r.blocks {
+		if b := &r.blocks[i]; b.open && b.rail.fate == stuck {
+			return false
+		}
 	}
 	for i := range r.blocks {
 		if b := &r.blocks[i]; b.open {

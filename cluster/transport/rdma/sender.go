@@ -154,15 +154,14 @@ func (d *sender) mark(ctx context.Context, mark uint16) error {
 	return err
 }
 
-// postLocked posts a list.
+// postLocked posts a list. After an error the session is to fail: some of the list may be
+// posted, so that its memory is let go of like that of the others.
 func (d *sender) postLocked(l list, writes []fabric.Write) error {
-	if err := d.pair.PostWrites(d.first+uint64(len(d.posted)), writes); err != nil {
-		return err
-	}
+	err := d.pair.PostWrites(d.first+uint64(len(d.posted)), writes)
 	d.posted = append(d.posted, l)
 	d.writes += l.writes
 	d.bytes += l.bytes
-	return nil
+	return err
 }
 
 // fail ends the session because of this rail.

@@ -2,11 +2,13 @@ package rdma
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
+	"github.com/spillway-kv/spillway/engine/offheap"
 )
 
 // recording is a queue pair that keeps what is posted and completes nothing.
@@ -102,6 +104,72 @@ func TestNothingBehindAMark(t *testing.T) {
 			}
 		} else if len(q.lists) != 1 || len(q.lists[0]) != 1 || q.lists[0][0].Immediate != immediateOf(0, 0) {
 			t.Errorf("%+v are posted", q.lists)
+		}
+	}
+}
+
+// refusing is a queue pair that takes some lists, and of the next one perhaps a part.
+type refusing struct {
+	recording
+	takes int
+}
+
+func (q *refusing) PostWrites(id uint64, list []fabric.Write) error {
+	refuse := len(q.lists) == q.takes
+	if err := q.recording.PostWrites(id, list); err != nil || !refuse {
+		return err
+	}
+	return errors.New("some are posted")
+}
+
+func (q *refusing) Destroy() error { return nil }
+
+// reads reports whether a list, perhaps posted, has what lies at an address.
+func (q *refusing) reads(address uint64) bool {
+	for _, list := range q.lists {
+		for i := range list {
+			if list[i].Source == address {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestPostFails: nobody knows what of a list is posted after an error, so its memory is let
+// go of when the queue pair is destroyed, once.
+func TestPostFails(t *testing.T) {
+	a, err := offheap.Make[byte](3 * listBytes)
+	must(t, err)
+	defer a.Free()
+	for takes, lists := 0, 0; takes == 0 || lists == takes; takes++ { // until none is refused
+		d, _, r := still(t, 3)
+		q := &refusing{takes: takes}
+		d.pair = q
+		base := addressOf(a.Slice())
+		d.g.s.t.regions.now.Store(&snapshot{{base: base, end: base + 3*listBytes, at: []registered{{address: base}}}})
+		destroyed, done := false, 0
+		for i := range r[0].blocks {
+			w := &r[0].blocks[i]
+			w.size, w.pieces = listBytes, []target{{address: 1 << 20, bytes: listBytes}}
+			r[0].Block(i, [][]byte{a.Slice()[i*listBytes:][:listBytes]}, 0, func() {
+				if done++; !destroyed && q.reads(base+uint64(i*listBytes)) {
+					t.Errorf("block %d is let go of, and perhaps posted, with %d lists taken", i, takes)
+				}
+			})
+		}
+		d.batch(d.next())
+		if lists = len(q.lists); d.g.failed != (lists > takes) {
+			t.Errorf("with %d lists taken of %d the session has failed: %v", takes, lists, d.g.failed)
+		}
+		lists = min(lists, takes+1) - 1
+		d.g.fail(errGivenUp)
+		d.kill()
+		must(t, d.destroy())
+		destroyed = true
+		d.letGo()
+		if done != 3 {
+			t.Errorf("with %d lists taken %d blocks are let go of", takes, done)
 		}
 	}
 }

@@ -198,11 +198,7 @@ func (d *sender) post(under *outgoing) bool {
 		err = d.postLocked(m.list, m.writes)
 	}
 	d.mu.Unlock()
-	switch {
-	case err != nil:
-		d.fail(fmt.Errorf("post writes on %s: %w", d.port.info.Name(), err))
-		fallthrough
-	case halted:
+	if halted {
 		d.dropList()
 		return false
 	}
@@ -213,7 +209,10 @@ func (d *sender) post(under *outgoing) bool {
 		under.posted, under.listed = true, false
 	}
 	m.reset()
-	return true
+	if err != nil {
+		d.fail(fmt.Errorf("post writes on %s: %w", d.port.info.Name(), err))
+	}
+	return err == nil
 }
 
 func (m *making) reset() {

@@ -3,6 +3,8 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -148,4 +150,33 @@ func TestPosted(t *testing.T) {
 			r.Errorf("only %d bytes were ever posted", most)
 		}
 	})
+}
+
+// TestAnswerAfterHandler: what a handler says of blocks when it is over is not heard, and
+// brings nobody down, however early it comes.
+func TestAnswerAfterHandler(t *testing.T) {
+	d, _, r := still(t, 2)
+	d.mu.Lock() // handled waits for it with the first block
+	unlock := sync.OnceFunc(d.mu.Unlock)
+	defer unlock()
+	var over sync.WaitGroup
+	over.Go(func() { r[0].handled(false) })
+	for answered := false; !answered; runtime.Gosched() {
+		r[0].g.mu.Lock()
+		answered = r[0].answered[0]
+		r[0].g.mu.Unlock()
+	}
+	done := 0
+	r[0].Block(0, nil, 0, func() { done++ })
+	r[0].None(1, transport.Refused)
+	unlock()
+	over.Wait()
+	for i := range 2 {
+		if o := d.next(); o.index != i || o.status != transport.Miss {
+			t.Errorf("block %d is answered with %d, want a miss of %d", o.index, o.status, i)
+		}
+	}
+	if done != 1 {
+		t.Errorf("done was called %d times", done)
+	}
 }

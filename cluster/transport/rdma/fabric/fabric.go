@@ -205,9 +205,10 @@ type QueuePair interface {
 	Connect(remote Endpoint, path Path) error
 	// PostReceives makes room for n more writes with immediate.
 	PostReceives(n int) error
-	// PostWrites posts all of list or nothing, at most QueueOptions.Sends that have not
-	// completed, and does not keep the slice. There is one completion for the list, which
-	// comes after all before it have, with id. If an earlier list failed, those behind it
+	// PostWrites posts all of list, at most QueueOptions.Sends that have not completed, and
+	// does not keep the slice. With ErrFull nothing is posted; after any other error some of
+	// it may be, of which no completion need come: destroy the queue pair then. There is one
+	// completion for the list, which comes after all before it have, with id. If an earlier list failed, those behind it
 	// may not be told one by one: count what is posted.
 	PostWrites(id uint64, list []Write) error
 	// Receives and Sends give completions.

@@ -76,12 +76,10 @@ func (q *pair) PostWrites(id uint64, list []fabric.Write) error {
 		s.pop()
 		return fmt.Errorf("post %d writes: %w", len(list), errno(int(rc)))
 	}
-	// Some of the list are posted and cannot be taken back: the whole of it fails, with a
-	// completion that says so.
-	if rc := C.sv_pair_fail(q.p); rc != 0 {
-		return fmt.Errorf("post %d writes, of which some are: %w", len(list), errno(int(rc)))
-	}
-	return nil
+	// Some of the list are posted and cannot be taken back: what of them has not begun does
+	// not. If all had, there is no completion.
+	C.sv_pair_fail(q.p)
+	return fmt.Errorf("post %d writes, of which some are: %w", len(list), errno(int(rc)))
 }
 
 // fill makes a write as C has it.
