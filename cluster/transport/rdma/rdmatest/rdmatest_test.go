@@ -1,22 +1,21 @@
 package rdmatest
 
 import (
-	"os"
-	"strconv"
 	"testing"
+
+	"go.uber.org/goleak"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestControlAlone: the histories hold for a transport without RDMA, the one of the calls.
 func TestControlAlone(t *testing.T) {
-	n := uint64(20)
-	if s, err := strconv.ParseUint(os.Getenv("N"), 10, 64); err == nil {
-		n = s
+	n := uint64(40)
+	if testing.Short() {
+		n = 6
 	}
 	var sum Figures
 	for seed := uint64(1); seed <= n; seed++ {
