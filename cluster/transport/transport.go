@@ -24,6 +24,11 @@ import (
 // Kind says what a call is for; package peer has them.
 type Kind uint8
 
+// KindUrgent and above are the kinds of short Calls (to 64 KiB) that others wait for, and that
+// therefore wait for no other call: they do not count at the bounds of a link, which is asked
+// a few of them at once, at most 16.
+const KindUrgent Kind = 0xf8
+
 // Hello is what two nodes tell each other first.
 type Hello struct {
 	PoolID       string

@@ -11,10 +11,10 @@ import (
 
 // Kinds of the control's calls that are this package's own; docs/format/rdma.md has them.
 const (
-	kindOpen transport.Kind = 0xf0 + iota
-	kindHold
-	kindFetch
-	kindFence
+	kindOpen  transport.Kind = 0xf0
+	kindFetch transport.Kind = 0xf2
+	kindHold                 = transport.KindUrgent // it lasts, and must not take the place of others
+	kindFence                = transport.KindUrgent + 1
 )
 
 // Bounds of messages.

@@ -184,6 +184,58 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestUrgent: calls of urgent kinds wait for no others, at either side, and are not refused
+// because of them; they have a bound of their own, and longer ones are as others.
+func TestUrgent(t *testing.T) {
+	hold := make(chan struct{})
+	began := make(chan struct{}, 100)
+	h := handler{call: func(_ context.Context, body []byte) ([]byte, error) {
+		if string(body) == "hold" {
+			began <- struct{}{}
+			<-hold
+		}
+		return body, nil
+	}}
+	server := listen(t, tcp.Options{Handlers: 1})
+	serve(t, server, h)
+	l := dial(t, listen(t, tcp.Options{}), server.Address().String())
+	over := make(chan error, 100)
+	call := func(ctx context.Context, kind transport.Kind) {
+		_, err := l.Call(ctx, kind, []byte("hold"))
+		over <- err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go call(ctx, 1)
+	<-began
+	_, err := l.Call(t.Context(), transport.KindUrgent, []byte("while a call has the slot"))
+	must(t, err)
+	cancel()
+	<-over
+	_, err = l.Call(t.Context(), 1, nil)
+	wantCode(t, err, transport.CodeBusy)
+	_, err = l.Call(t.Context(), 0xff, []byte("while the peer still serves what was given up"))
+	must(t, err)
+	short, stop := context.WithTimeout(t.Context(), soon)
+	defer stop()
+	_, err = l.Call(short, transport.KindUrgent, make([]byte, 64<<10+1))
+	wantCode(t, err, transport.CodeBusy)
+	const most = 16
+	for range most {
+		go call(t.Context(), transport.KindUrgent)
+	}
+	for range most {
+		<-began
+	}
+	_, err = l.Call(t.Context(), transport.KindUrgent, nil)
+	wantCode(t, err, transport.CodeBusy)
+	close(hold)
+	for range most {
+		must(t, <-over)
+	}
+	_, err = l.Call(t.Context(), transport.KindUrgent, make([]byte, 64<<10))
+	must(t, err)
+}
+
 // TestInFlight: fetches wait for each other's bytes, with their contexts.
 func TestInFlight(t *testing.T) {
 	const blockBytes = 1 << 20

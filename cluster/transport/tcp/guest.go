@@ -20,7 +20,8 @@ type guest struct {
 
 	mu       sync.Mutex
 	requests map[uint64]*request // until they are answered and their blocks are sent
-	serving  int                 // handlers that run, and requests on their way in
+	serving  int                 // handlers that run, and requests on their way in, urgent ones excepted
+	urgent   int                 // of those
 	bytes    int64               // of requests: bodies, and blocks either way
 }
 
@@ -161,15 +162,16 @@ func (g *guest) begin(h *header) *request {
 		r.cancel = func() { stop(); parent() }
 	}
 	g.mu.Lock()
-	full := g.serving >= g.t.o.Handlers
+	slots, most := r.slotsLocked()
+	full := *slots >= most
 	if !full {
-		g.serving++
+		*slots++
 		r.slot = true
 		g.requests[h.Call] = r
 	}
 	g.mu.Unlock()
 	if full {
-		r.refuse(fmt.Sprintf("%d calls are being served on this link", g.t.o.Handlers))
+		r.refuse(fmt.Sprintf("%d calls are being served on this link", most))
 		return nil
 	}
 	return r
@@ -177,21 +179,6 @@ func (g *guest) begin(h *header) *request {
 
 // maxTime bounds deadlines that a peer names.
 const maxTime = 24 * time.Hour
-
-// reserve takes the room that a whole request needs. A peer that keeps to what it was
-// told is never refused: what it has and this side has not counted yet as sent is not
-// more than that once again. One that is larger than all counts as all, as at the peer.
-func (r *request) reserve(sizes []uint32, body []byte) bool {
-	nBytes := min(sealedBytes(sizes, body), r.g.t.o.InFlightBytes)
-	r.g.mu.Lock()
-	defer r.g.mu.Unlock()
-	if r.g.bytes+nBytes > 2*r.g.t.o.InFlightBytes {
-		return false
-	}
-	r.g.bytes += nBytes
-	r.bytes = nBytes
-	return true
-}
 
 func (r *request) refuse(text string) {
 	r.g.t.counters.busy.Add(1)
@@ -277,7 +264,8 @@ func (r *request) handled() {
 	defer r.g.mu.Unlock()
 	if r.slot {
 		r.slot = false
-		r.g.serving--
+		slots, _ := r.slotsLocked()
+		*slots--
 	}
 	r.leaveLocked()
 }

@@ -63,10 +63,8 @@ func (l *Link) Close() error {
 // begin waits for room and enters a call; release gives the room back. It counts what
 // the peer counts (request.reserve).
 func (l *Link) begin(ctx context.Context, c *call, sizes []uint32, body []byte) (release func(), err error) {
-	select {
-	case <-l.gone:
-		return nil, l.lost()
-	default:
+	if err := l.standing(); err != nil {
+		return nil, err
 	}
 	if err := l.slots.Acquire(ctx, 1); err != nil {
 		return nil, err
@@ -76,16 +74,31 @@ func (l *Link) begin(ctx context.Context, c *call, sizes []uint32, body []byte) 
 		l.slots.Release(1)
 		return nil, err
 	}
+	l.enter(c)
+	return func() {
+		l.bytes.Release(nBytes)
+		l.slots.Release(1)
+	}, nil
+}
+
+// standing is an error when the link is of no use any more.
+func (l *Link) standing() error {
+	select {
+	case <-l.gone:
+		return l.lost()
+	default:
+		return nil
+	}
+}
+
+// enter gives a call its number.
+func (l *Link) enter(c *call) {
 	c.answered = make(chan struct{})
 	l.callsMu.Lock()
 	defer l.callsMu.Unlock()
 	l.last++
 	c.number = l.last
 	l.waiting[c.number] = c
-	return func() {
-		l.bytes.Release(nBytes)
-		l.slots.Release(1)
-	}, nil
 }
 
 // forget takes a call off the books: what still comes for it is dropped.
@@ -137,11 +150,19 @@ func (l *Link) Call(ctx context.Context, kind transport.Kind, body []byte) ([]by
 		return nil, tooLong(body)
 	}
 	c := &call{}
-	release, err := l.begin(ctx, c, nil, body)
-	if err != nil {
-		return nil, err
+	h := header{Type: typeCall, Code: uint8(kind), Total: uint32(sealedBytes(nil, body))}
+	if h.urgent() {
+		if err := l.standing(); err != nil {
+			return nil, err
+		}
+		l.enter(c)
+	} else {
+		release, err := l.begin(ctx, c, nil, body)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 	}
-	defer release()
 	l.ask(ctx, c, typeCall, kind, nil, body)
 	return l.await(ctx, c)
 }
