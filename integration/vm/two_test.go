@@ -113,6 +113,9 @@ func TestTwoMachines(t *testing.T) {
 	for i := range w.machines {
 		t.Logf("machine %d loses power", i+1)
 		w.machines[i].Kill()
+		if out := w.nodes[i].Output(); strings.Contains(out, "load_test.go") {
+			t.Errorf("node %d had found something:\n%s", i+1, out) // its readers speak of errors only, until they end
+		}
 		time.Sleep(strikeTime)
 		w.start(i)
 		w.flows()
