@@ -78,6 +78,19 @@ func read(t *testing.T, s space, d *daemon, reads int) {
 		}
 		return nil
 	})
+	var state struct {
+		Registered struct {
+			Bytes   int64
+			Missing int
+			Cause   string
+		}
+	}
+	if err := d.stats(&state); err != nil {
+		t.Fatal(err)
+	}
+	if state.Registered.Missing != 0 {
+		t.Errorf("memory is not registered: %+v", state.Registered)
+	}
 	var readers sync.WaitGroup
 	for slot := range depth {
 		readers.Go(func() {

@@ -179,22 +179,27 @@ func (d *daemon) dial() *client.Client {
 	return c
 }
 
-// way is how blocks of the other node come to this one.
-func (d *daemon) way() (transport.Way, error) {
+// stats decodes what the daemon says of itself.
+func (d *daemon) stats(into any) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if !d.running() {
-		return transport.Way{}, fmt.Errorf("n%d has ended: %w", d.number, d.err)
+		return fmt.Errorf("n%d has ended: %w", d.number, d.err)
 	}
 	c, err := client.Dial(ctx, client.Options{Path: d.socket})
 	if err != nil {
-		return transport.Way{}, err
+		return err
 	}
 	defer c.Close()
 	text, err := c.Stats(ctx)
 	if err != nil {
-		return transport.Way{}, err
+		return err
 	}
+	return json.Unmarshal(text, into)
+}
+
+// way is how blocks of the other node come to this one.
+func (d *daemon) way() (transport.Way, error) {
 	var state struct {
 		Pool struct {
 			Peers []struct {
@@ -204,7 +209,7 @@ func (d *daemon) way() (transport.Way, error) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &state); err != nil {
+	if err := d.stats(&state); err != nil {
 		return transport.Way{}, err
 	}
 	for _, p := range state.Pool.Peers {

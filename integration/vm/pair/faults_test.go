@@ -28,10 +28,10 @@ func TestFaults(t *testing.T) {
 	one.start()
 	two.start()
 	travels(t, "rdma", one, two)
-	up, down := space{"up", 1 << 20, 32}, space{"down", 256 << 10, 64}
+	up, down := space{"up", 8 << 20, 8}, space{"down", 256 << 10, 64}
 	up.put(t, one)
 	down.put(t, two)
-	f := &faults{t: t, one: one, two: two, up: startLoad(t, up, two, 6, 1), down: startLoad(t, down, one, 6, 2)}
+	f := &faults{t: t, one: one, two: two, up: startLoad(t, up, two, 4, 1), down: startLoad(t, down, one, 6, 2)}
 	f.flows("at first")
 	for _, fault := range []struct {
 		name         string
@@ -91,7 +91,7 @@ func (f *faults) flows(when string) {
 		if before == [2]uint64{} {
 			before = came
 		}
-		if came[0] < before[0]+20 || came[1] < before[1]+20 {
+		if came[0] < before[0]+8 || came[1] < before[1]+8 {
 			return fmt.Errorf("%d blocks, %d at first", came, before)
 		}
 		return nil

@@ -1,8 +1,6 @@
 package pair
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -19,17 +17,9 @@ func mediaDaemon(t *testing.T) *daemon { return newDaemon(t, 1, mountDrive(t, "/
 // state is that of the daemon's only store.
 func (d *daemon) state() engine.Stat {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	c := d.dial()
-	defer c.Close()
-	text, err := c.Stats(ctx)
 	var all struct{ Stores []engine.Stat }
-	if err == nil {
-		err = json.Unmarshal(text, &all)
-	}
-	if err != nil || len(all.Stores) != 1 {
-		d.t.Fatalf("stats: %v: %s", err, text)
+	if err := d.stats(&all); err != nil || len(all.Stores) != 1 {
+		d.t.Fatalf("stats: %v: %+v", err, all)
 	}
 	return all.Stores[0]
 }
