@@ -107,16 +107,36 @@ func (c *comparing) warm(ctx context.Context) error {
 		o := origin.Between(c.daemons[i].socket, &before[i], &after[i])
 		sum := o.Sum()
 		all.Blocks, all.RDMA = all.Blocks+sum.Blocks, all.RDMA+sum.RDMA
-		said = append(said, o.String())
+		text := o.String()
+		if why := c.onlyTCP(ctx, c.daemons[i].socket); why != "" && sum.TCP > 0 {
+			text += ": no rdma: " + why
+		}
+		said = append(said, text)
 	}
 	switch {
 	case all.Blocks == 0:
 		return &failure{code: exitError, message: "nothing to compare: no block came from another node: " + strings.Join(said, "; "),
 			remedy: "read through a node that does not have the blocks (socket=), in a pool with one that does"}
 	case all.RDMA == 0:
-		return &failure{code: exitError, message: "nothing to compare: there is only TCP here: " + strings.Join(said, "; "), remedy: "spillway doctor says what RDMA lacks"}
+		return &failure{code: exitError, message: "nothing to compare: there is only TCP here: " + strings.Join(said, "; "), remedy: "spillway doctor --config FILE DIR says what mends it"}
 	}
 	return nil
+}
+
+// onlyTCP says why a daemon has no other way than TCP, whatever its peers have; empty: it
+// has, or does not tell.
+func (c *comparing) onlyTCP(ctx context.Context, socket string) string {
+	ctx, cancel := quick(ctx)
+	defer cancel()
+	var s admin.PoolStatus
+	err := (&operator{socket: socket + admin.SocketSuffix}).ask(ctx, "/v1/pool", nil, nil, &s)
+	switch {
+	case err != nil || s.Transport != origin.TCP:
+		return ""
+	case s.TransportWhy == "":
+		return "pool.transport is tcp"
+	}
+	return s.TransportWhy
 }
 
 // turn is one run of the jobs by one way.

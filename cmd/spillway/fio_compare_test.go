@@ -48,7 +48,7 @@ func TestFioOrigin(t *testing.T) {
 		t.Errorf("%v, the page says nothing of %q", err, from.String())
 	}
 
-	process{t: t}.run(args(b, "--rw=read", "--size=8MiB", "--quiet", "--compare-transports=2")...).want(t, exitError, "", "there is only TCP here: b (this node)")
+	process{t: t}.run(args(b, "--rw=read", "--size=8MiB", "--quiet", "--compare-transports=2")...).want(t, exitError, "", "there is only TCP here: b (this node)").want(t, exitError, "", ": no rdma: there is no RDMA here: ")
 	a.end()
 	process{t: t}.run(args(b, "--rw=read", "--size=8MiB", "--quiet", "--compare-transports=2")...).want(t, exitError, "", "no block came from another node")
 }

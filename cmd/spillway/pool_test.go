@@ -109,7 +109,7 @@ func TestPoolCommands(t *testing.T) {
 	a.run("pool", "keys", "add").want(t, exitUsage, "", "no key was given")
 	a.run("pool", "forget", "a").want(t, exitError, "", "is this node")
 	a.run("pool", "forget", "c").want(t, exitError, "", `no such node`)
-	a.run("pool", "way", "tcp").want(t, exitError, "", "no other way than TCP")
+	a.run("pool", "way", "tcp").want(t, exitError, "", "no other way than TCP: pool.transport is tcp")
 	a.run("pool", "way", "rdma").want(t, exitUsage, "", "auto")
 	a.run("pool", "way", "auto", "--for", "1m").want(t, exitUsage, "", "with tcp")
 	a.run("pool", "locate", "none", "k").want(t, exitError, "", "namespace not found")

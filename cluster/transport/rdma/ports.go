@@ -151,6 +151,11 @@ func chooseGID(p *fabric.Port, index int) (fabric.GID, error) {
 	case rank > 0:
 		return best, nil
 	case p.Ethernet && index > 0:
+		for _, g := range p.GIDs {
+			if g.Index == index {
+				return best, fmt.Errorf("%w: address %d, %v, is of %v, want one of %v", fabric.ErrNone, index, g.Address.Unmap(), g.Type, fabric.RoCEv2)
+			}
+		}
 		return best, fmt.Errorf("%w: no address with index %d", fabric.ErrNone, index)
 	case p.Ethernet:
 		return best, fmt.Errorf("%w: no RoCE v2 address: give the network interface an IP address", fabric.ErrNone)
@@ -165,11 +170,11 @@ func rankGID(p *fabric.Port, g *fabric.GID, index int) int {
 		if g.Type == fabric.InfiniBand {
 			return 1
 		}
+	case g.Type != fabric.RoCEv2:
 	case index > 0:
 		if g.Index == index {
 			return 1
 		}
-	case g.Type != fabric.RoCEv2:
 	case g.Address.Unmap().Is4():
 		return 3
 	case !g.Address.IsLinkLocalUnicast():

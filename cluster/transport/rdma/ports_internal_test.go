@@ -35,6 +35,7 @@ func TestChooseGID(t *testing.T) {
 		{true, nil, 0, -1},
 		{true, []fabric.GID{v1, local, six, four, vlan}, 4, 4},
 		{true, []fabric.GID{v1, local}, 4, -1},
+		{true, []fabric.GID{local, gid(5, fabric.RoCEv1, "::ffff:10.0.0.1")}, 5, -1},
 		{false, []fabric.GID{band}, 0, 0},
 		{false, []fabric.GID{band}, 7, 0},
 		{false, nil, 0, -1},

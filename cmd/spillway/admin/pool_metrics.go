@@ -153,9 +153,9 @@ var peerRows = []row[pool.PeerStat]{
 	{"peer_rdma_writes_total", "RDMA writes posted for blocks to the peer.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Pieces) }},
 	{"peer_rdma_fallbacks_total", "Calls for blocks that went to the peer by TCP though RDMA was wanted.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Fallbacks) }},
 	{"peer_rdma_fences_total", "Calls for blocks that were given up and whose memory came back by the peer's word.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Fences) }},
-	{"peer_rdma_destroyed_total", "Queue pairs destroyed as that word did not come, or after a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Destroyed) }},
+	{"peer_rdma_destroyed_total", "Queue pairs to the peer destroyed as its word did not come in time, or after a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Destroyed) }},
 	{"peer_rdma_connects_total", "Times that RDMA to the peer came up.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Connects) }},
-	{"peer_rdma_failures_total", "Times that it did not come up, or ended by a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Failures) }},
+	{"peer_rdma_failures_total", "Times that RDMA to the peer did not come up, or ended by a fault.", "", "", func(p *pool.PeerStat) float64 { return float64(p.Way.Failures) }},
 }
 
 const (

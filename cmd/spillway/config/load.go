@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -164,13 +165,30 @@ func explain(path string, text []byte, err error) error {
 		return &Error{path, line, text}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
-		text := strings.TrimPrefix(wrong.Error(), "toml: ")
+		text := inWords(strings.TrimPrefix(wrong.Error(), "toml: "))
 		if key := strings.Join(wrong.Key(), "."); key != "" && !strings.Contains(text, key) {
 			text = key + ": " + text
 		}
 		return &Error{path, line, text}
 	}
 	return &Error{File: path, Line: lineOf(text, err), Text: strings.TrimPrefix(err.Error(), "toml: ")}
+}
+
+// wrongType is what the decoder says of a value of another type than its key's.
+var wrongType = regexp.MustCompile(`^cannot decode TOML (.+) into (?:struct field \S+ of type )?(\S+)$`)
+
+// inWords says what type a value should have without Go's words for it.
+func inWords(text string) string {
+	m := wrongType.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	want := map[string]string{"int": "a whole number", "int64": "a whole number", "uint32": "a whole number", "float64": "a number", "bool": "true or false",
+		"string": "text in quotes", "[]string": `a list such as ["a", "b"]`}[m[2]]
+	if want == "" {
+		return text
+	}
+	return fmt.Sprintf("its value is of type %s, want %s", m[1], want)
 }
 
 // lineOf is the line whose value was refused with this error: the first with which the

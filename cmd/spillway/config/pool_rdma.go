@@ -42,7 +42,7 @@ func (p *Pool) checkRDMA() *keyError {
 		return wrong("rdma_retries", "is %d, want 1 to 6: with 7 some devices never notice that a peer is gone", p.RDMARetries)
 	}
 	if p.RDMALanding < 1<<20 || p.RDMALanding > 64<<30 {
-		return wrong("rdma_landing", "is %d bytes, want 1MiB to 64GiB", p.RDMALanding)
+		return wrong("rdma_landing", "is %s, want 1MiB to 64GiB", exactBytes(int64(p.RDMALanding)))
 	}
 	return nil
 }
@@ -74,8 +74,12 @@ func (p *Pool) explainTransport() string {
 	if len(p.RDMAPorts) > 0 {
 		ports = "RDMA ports " + strings.Join(p.RDMAPorts, ", ")
 	}
-	text := fmt.Sprintf("blocks come by RDMA over %s, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; twice rdma_landing, %s, is locked for it beside clients' memory and the memory tier",
-		ports, units.Bytes(2*int64(p.RDMALanding)))
+	class := ""
+	if p.RDMATrafficClass > 0 {
+		class = fmt.Sprintf("; on RoCE in class %d, DSCP %d", p.RDMATrafficClass, p.RDMATrafficClass>>2)
+	}
+	text := fmt.Sprintf("blocks come by RDMA over %s, as far as this machine and the other nodes have it, else by tcp; spillway doctor says what this machine has; twice rdma_landing, %s, is locked for it beside clients' memory and the memory tier%s",
+		ports, units.Bytes(2*int64(p.RDMALanding)), class)
 	if p.TLS() {
 		text += "; rdma_plain: they travel neither encrypted nor authenticated: that network must be trusted"
 	}

@@ -12,7 +12,11 @@ import (
 func (o *operator) PlainFor(d time.Duration) error {
 	ways, more := o.in.transport.best.(transport.Ways)
 	if !more {
-		return fmt.Errorf("%w: this node has no other way than TCP", admin.ErrState)
+		why := o.in.transport.why
+		if why == "" {
+			why = "pool.transport is tcp"
+		}
+		return fmt.Errorf("%w: this node has no other way than TCP: %s", admin.ErrState, why)
 	}
 	ways.PlainFor(d)
 	return nil

@@ -25,12 +25,12 @@ const byTCP = "blocks of a pool's other nodes come by tcp"
 // examineRDMA judges what there is of RDMA. Without a plan to use it nothing of it is amiss: the
 // facts are said, and all is well.
 func examineRDMA(f *Facts, plan Plan) []Check {
-	if plan.RDMA != nil && plan.RDMA.Refused != "" {
-		return one("RDMA", Bad, plan.RDMA.Refused, byTCP, "spillway config check FILE")
-	}
 	j := rdmaJudge{f: f, r: &f.RDMA, wanted: plan.RDMA != nil}
 	if plan.RDMA != nil {
 		j.plan = *plan.RDMA
+	}
+	if j.plan.Refused != "" { // what else is amiss is said with it
+		j.say("RDMA security", Bad, j.plan.Refused, byTCP, "rdma_plain = true, or transport = \"tcp\", in [pool] (docs/rdma.md, security)")
 	}
 	j.chosen, _, j.none = rdma.Choose(f.RDMA.Ports, j.plan.Ports, j.plan.GIDIndex)
 	if !j.library() {
@@ -89,8 +89,8 @@ func (j *rdmaJudge) library() bool {
 	case r.Err != nil && len(names) > 0:
 		j.say(name, Bad, fmt.Sprintf("%s; %v", devices, r.Err), byTCP, "ibv_devinfo; dmesg | grep -i -e mlx -e rdma -e infiniband")
 		return true
-	case r.Err != nil:
-		j.say(name, Bad, fmt.Sprintf("%s; %v", devices, r.Err), byTCP, "lspci | grep -i -e infiniband -e ethernet; rdma link; a container needs --device /dev/infiniband and --network host")
+	case r.Err != nil: // it says that there is none
+		j.say(name, Bad, r.Err.Error(), byTCP, "lspci | grep -i -e infiniband -e ethernet; sudo modprobe ib_uverbs; rdma link; a container needs --device /dev/infiniband and --network host")
 		return false
 	}
 	found := fmt.Sprintf("%s of %s", units.Count(int64(len(r.Ports)), "port"), units.Count(int64(len(names)), "device"))

@@ -99,7 +99,8 @@ func TestRDMAFindings(t *testing.T) {
 		text   string
 	}{
 		{"as it is", func(*Facts, *RDMAPlan) {}, "RDMA", OK, "2 ports of 2 devices, through /usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0"},
-		{"TLS", func(_ *Facts, p *RDMAPlan) { p.Refused = "data connections are encrypted" }, "RDMA", Bad, "spillway config check"},
+		{"TLS", func(_ *Facts, p *RDMAPlan) { p.Refused = "data connections are encrypted" }, "RDMA security", Bad, "rdma_plain = true"},
+		{"TLS, and the rest is said, too", func(_ *Facts, p *RDMAPlan) { p.Refused = "data connections are encrypted" }, "RDMA", OK, "2 ports of 2 devices"},
 		{"not built", func(f *Facts, _ *RDMAPlan) { f.RDMA.Built = false }, "RDMA", Bad, "make build TAGS=verbs"},
 		{"no library", func(f *Facts, _ *RDMAPlan) { f.RDMA.Library, f.RDMA.Err = "", fabric.ErrNone }, "RDMA", Bad, "ibverbs-providers"},
 		{"no driver's library", func(f *Facts, _ *RDMAPlan) { f.RDMA.Err = fabric.ErrNone }, "RDMA", Bad, "ibv_devinfo"},
@@ -112,6 +113,7 @@ func TestRDMAFindings(t *testing.T) {
 		{"partly near", func(f *Facts, _ *RDMAPlan) { f.CPUs = "31-32" }, "RDMA device", OK, "may use it"},
 		{"one port only", func(_ *Facts, p *RDMAPlan) { p.Ports = []string{"mlx5_1:1"} }, "RDMA port", OK, "mlx5_1:1: RoCE"},
 		{"GID index", func(_ *Facts, p *RDMAPlan) { p.Ports, p.GIDIndex = []string{"mlx5_0"}, 4 }, "RDMA port", OK, "4 RoCE v2 10.100.0.7 eth2.100 (chosen)"},
+		{"an index of RoCE v1", func(_ *Facts, p *RDMAPlan) { p.Ports, p.GIDIndex = []string{"mlx5_0"}, 2 }, "RDMA port", Bad, "is of RoCE v1"},
 		{"no such index", func(_ *Facts, p *RDMAPlan) { p.GIDIndex = 9 }, "RDMA port", Warn, "pool.rdma_gid_index"},
 		{"down", func(f *Facts, _ *RDMAPlan) { f.RDMA.Ports[0].Active = false }, "RDMA port", Warn, "ip -br link"},
 		{"MTU", func(f *Facts, _ *RDMAPlan) { f.RDMA.Ports[0].MTUBytes = 1024 }, "RDMA port", Warn, "dev eth2 mtu 9000"},
