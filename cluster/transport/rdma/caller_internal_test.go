@@ -350,6 +350,36 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
+// TestFencedOnce: a fetch that is refused, and then late, is fenced and counted once.
+func TestFencedOnce(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		s := d.up()
+		mem := d.mapped(1 << 20)
+		first := d.fetch(one(mem[:1000]))
+		<-d.peer.fetched
+		first.cancel()
+		busy := <-d.peer.fenced // the fencer is
+		f := d.fetch(one(mem[1000:2000]))
+		c := <-d.peer.fetched
+		c.fail(transport.CodeInternal)
+		f.running()
+		f.cancel()
+		f.over(transport.Late)
+		s.word(busy)
+		next := <-d.peer.fenced
+		if got := next.fence.requests; len(got) != 1 || got[0] != 2 {
+			d.Errorf("%v are fenced", got)
+		}
+		s.word(next)
+		if n := f.releases() + first.releases(); n != 2 {
+			d.Errorf("%d blocks are released", n)
+		}
+		if w := d.caller.Way(helloOf(2).Node); w.Fences != 2 || w.Destroyed != 0 {
+			d.Errorf("%+v", w)
+		}
+	})
+}
+
 // TestForgottenLate: a fetch that was to go by the control when its context ended is Late.
 func TestForgottenLate(t *testing.T) {
 	script(t, 1, nil, func(d *duo) {

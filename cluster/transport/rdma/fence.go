@@ -23,9 +23,10 @@ type mark struct {
 
 // askFenceLocked has a request fenced, if anything of it may be on its way.
 func (s *session) askFenceLocked(r *request) {
-	if r.open == 0 {
+	if r.open == 0 || r.taken {
 		return
 	}
+	r.taken = true
 	s.fences = append(s.fences, r.number)
 	select {
 	case s.wake <- struct{}{}:
@@ -136,13 +137,13 @@ func (s *session) fenced(requests []uint64) {
 	if s.cause == nil {
 		for _, n := range requests {
 			if r := s.requests[n]; r != nil {
+				s.l.peer.fences.Add(1)
 				for i := range r.blocks {
 					if r.blocks[i].open {
 						s.settleBlockLocked(&told, r, i, transport.Refused, 0)
 					}
 				}
 			}
-			s.l.peer.fences.Add(1)
 		}
 	}
 	s.mu.Unlock()

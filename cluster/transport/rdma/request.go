@@ -21,6 +21,7 @@ type request struct {
 	came   []int // blocks that are answered and not told yet
 	told   int   // those that were taken from came
 	open   int   // blocks that have a line: neither their record has come, nor was a fence passed
+	taken  bool  // the fencer has it, or has had it
 	late   bool  // Fetch has returned at its context's end: Released tells what is let go
 	away   bool  // Fetch does not touch the berth any more
 	again  bool  // the peer has not begun it: it may go by the control once there is a fence
