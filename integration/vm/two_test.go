@@ -180,5 +180,6 @@ func TestTwoMachinesUnfenced(t *testing.T) {
 			return
 		}
 	}
+	w.end()
 	t.Error("nobody has noticed that memory was released without a fence")
 }
