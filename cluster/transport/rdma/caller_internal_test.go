@@ -487,10 +487,16 @@ func TestLostBeforeCopied(t *testing.T) {
 			<-d.l.Gone()
 			<-d.l.done
 			must(d, d.caller.Close())
+			if d.caller.landing.array.Slice() == nil {
+				d.Error("landing memory is unmapped while a fetch has some")
+			}
 		}
 		c := <-d.peer.fetched
 		s.send(c, 1, 0) // a batch is told from its end
 		f.over(transport.Done, transport.Lost)
+		if d.caller.landing.array.Slice() != nil || strings.Contains(d.said(), "ERROR") {
+			d.Errorf("landing memory stays mapped, said: %s", d.said())
+		}
 		if !errors.Is(f.err, transport.ErrLost) || len(f.arrived) != 1 || f.f.Blocks[1].Dst[0][0] != 0 {
 			d.Errorf("%v, arrived %v", f.err, f.arrived)
 		}

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -23,9 +22,10 @@ type room struct {
 	some context.Context // ends when all units are lost
 	none context.CancelFunc
 
-	mu   sync.Mutex
-	free []int32 // units; the last one is given first, so that few pages are touched
-	lost int     // units that may never come back
+	mu     sync.Mutex
+	free   []int32 // units; the last one is given first, so that few pages are touched
+	lost   int     // units that may never come back
+	closed bool    // no device knows it any more
 }
 
 // berth is a part of a room: some of its units, in the order in which they are filled.
@@ -101,6 +101,7 @@ func (b *berth) free() {
 	for i := range b.units {
 		r.free = append(r.free, b.units[len(b.units)-1-i])
 	}
+	r.unmapLocked()
 	r.mu.Unlock()
 	r.tickets.Release(int64(len(b.units)))
 	b.units = nil
@@ -130,18 +131,20 @@ func (b *berth) pieces(offset, n int) [][]byte {
 	return pieces
 }
 
-// close gives the memory back to the system, unless a device may still write there or some
-// of it was never given back.
+// close gives the memory back to the system, unless a device may still write there; what a
+// Fetch still has, which is about to return, when it has.
 func (r *room) close() error {
 	r.none()
 	err := r.regions.remove(r.region)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if out := len(r.mem)/landingUnitBytes - len(r.free); out > 0 && err == nil {
-		return fmt.Errorf("%d pieces of it may still be written to", out)
-	}
-	if err == nil {
+	r.closed = err == nil
+	r.unmapLocked()
+	return err
+}
+
+func (r *room) unmapLocked() {
+	if r.closed && len(r.free)*landingUnitBytes == len(r.mem) {
 		r.array.Free()
 	}
-	return err
 }
