@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"go.uber.org/goleak"
 
+	"github.com/spillway-kv/spillway/cluster/member/membertest"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/verbs"
 	"github.com/spillway-kv/spillway/cmd/spillway/doctor"
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		st.args = []string{"doctor", dir}
 		os.Exit(int(run(st)))
 	}
-	goleak.VerifyTestMain(m)
+	os.Exit(membertest.Run(m))
 }
 
 // outcome is what one run of a command left.
