@@ -9,9 +9,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// leavingTime is far more than the gossip library needs for what it has under way when a
-// membership is closed: some probe intervals.
-const leavingTime = 30 * time.Second
+// leavingTime is more than the gossip library needs for what it has under way when a
+// membership is closed: some probe intervals, or the time of an exchange that hangs.
+const leavingTime = 90 * time.Second
 
 // Run is for a TestMain whose tests have real memberships: it runs the tests, and fails if
 // goroutines are left. Those of the gossip library have time to end by themselves.
