@@ -136,18 +136,21 @@ func (p *Process) Output() string {
 }
 
 // Says waits until the output contains text.
-func (p *Process) Says(ctx context.Context, text string) error {
+func (p *Process) Says(ctx context.Context, text string) error { return p.SaysTimes(ctx, text, 1) }
+
+// SaysTimes waits until the output contains text so many times.
+func (p *Process) SaysTimes(ctx context.Context, text string, times int) error {
 	for {
 		p.mu.Lock()
 		out, more := p.out.String(), p.more
 		p.mu.Unlock()
-		if strings.Contains(out, text) {
+		if strings.Count(out, text) >= times {
 			return nil
 		}
 		select {
 		case <-more:
 		case <-p.ended:
-			if strings.Contains(p.Output(), text) {
+			if strings.Count(p.Output(), text) >= times {
 				return nil
 			}
 			return fmt.Errorf("the process has ended and did not say %q:\n%s", text, p.Output())

@@ -18,7 +18,7 @@ func TestApart(t *testing.T) {
 	if role == 0 {
 		t.Skip("skipped: not one of two machines")
 	}
-	mine, other := space{"of-1", 8 << 20, 8}, space{"of-2", 8 << 20, 8}
+	mine, other := space{"of-1", 1 << 20, 24}, space{"of-2", 1 << 20, 24}
 	if role == 2 {
 		mine, other = other, mine
 	}
@@ -28,7 +28,7 @@ func TestApart(t *testing.T) {
 	d.start()
 	mine.put(t, d)
 	travels(t, "rdma", d)
-	l := startLoad(t, other, d, 4, uint64(role))
+	l := startLoad(t, other, d, readers{6, 0, 3 * time.Second, 8}, uint64(role))
 	for step := 0; ; {
 		switch {
 		case ordered("flow"):

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds everything that must happen in the end.
-const patience = 90 * time.Second
+const patience = 2 * time.Minute
 
 // daemon is a node of the pool, over all its starts.
 type daemon struct {

@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 	up, down := space{"up", 8 << 20, 8}, space{"down", 256 << 10, 64}
 	up.put(t, one)
 	down.put(t, two)
-	f := &faults{t: t, one: one, two: two, up: startLoad(t, up, two, 4, 1), down: startLoad(t, down, one, 6, 2)}
+	f := &faults{t: t, one: one, two: two, up: startLoad(t, up, two, readers{4, 0, 3 * time.Second, 8}, 1), down: startLoad(t, down, one, readers{6, 0, 3 * time.Second, 8}, 2)}
 	f.flows("at first")
 	for _, fault := range []struct {
 		name         string

@@ -23,9 +23,10 @@ const rows = 4
 // whatever happens to both daemons. Its memory is filled with a pattern as soon as it is
 // released, and looked at again later: nobody may have written to it.
 type load struct {
-	t    *testing.T
-	s    space
-	d    *daemon
+	t *testing.T
+	s space
+	d *daemon
+	readers
 	stop chan struct{}
 	all  sync.WaitGroup
 	// excused says that the daemon that answers is frozen or gone: deadlines are not its now.
@@ -34,17 +35,25 @@ type load struct {
 	hits, misses, lates, busy, cancels atomic.Int64
 }
 
+// readers are how many there are, the bounds of their deadlines, and one of how many gets is
+// cancelled.
+type readers struct {
+	number            int
+	shortest, longest time.Duration
+	cancelled         int
+}
+
 // startLoad starts readers of the blocks through d.
-func startLoad(t *testing.T, s space, d *daemon, readers int, seed uint64) *load {
+func startLoad(t *testing.T, s space, d *daemon, o readers, seed uint64) *load {
 	t.Helper()
-	l := &load{t: t, s: s, d: d, stop: make(chan struct{})}
+	l := &load{t: t, s: s, d: d, readers: o, stop: make(chan struct{})}
 	c := d.dial()
 	ns := s.open(t, c)
-	region, err := c.Allocate(int64(readers * rows * s.bytes))
+	region, err := c.Allocate(int64(o.number * rows * s.bytes))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range readers {
+	for i := range o.number {
 		r := &reader{l: l, ns: ns, rng: rand.New(rand.NewPCG(seed, uint64(i)))}
 		for k := range rows {
 			place := region.Row(i*rows+k, s.bytes)
@@ -121,11 +130,11 @@ func (r *reader) read(w *row) {
 	r.watch(w)
 	l := r.l
 	i := r.rng.IntN(l.s.blocks)
-	timeout := time.Duration(1+r.rng.IntN(3000)) * time.Millisecond
+	timeout := l.shortest + time.Duration(1+r.rng.Int64N(int64(l.longest-l.shortest)))
 	excused := l.excused.Load()
 	began := time.Now()
 	job := r.ns.Get([]client.Block{{Key: l.s.key(i), Places: []client.Place{w.place}}}, client.GetOptions{Timeout: timeout})
-	if r.rng.IntN(8) == 0 {
+	if r.rng.IntN(l.cancelled) == 0 {
 		select {
 		case <-job.Done():
 		case <-time.After(time.Duration(r.rng.IntN(300)) * time.Millisecond):
