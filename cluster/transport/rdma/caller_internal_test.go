@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -671,7 +672,11 @@ func TestPlain(t *testing.T) {
 		s.send(c, 0)
 		c.done("")
 		f.over(transport.Done)
-		d.caller.PlainFor(time.Hour)
+		d.caller.PlainFor(math.MaxInt64)
+		time.Sleep(365 * 24 * time.Hour)
+		if w := d.caller.Way(helloOf(2).Node); w.Name != "sim" || w.Why != "an operator has asked for it" {
+			d.Errorf("for good: %+v", w)
+		}
 		d.caller.PlainFor(0)
 		for _, dst := range [][][][]byte{{heap(5 << 20)}, {heap(4<<20 - 100), heap(101)}, make([][][]byte, 5000)} {
 			f = d.fetch(dst...)

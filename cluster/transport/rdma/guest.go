@@ -157,6 +157,13 @@ func (g *guest) hold() error {
 	return nil
 }
 
+// waits reports whether the session is neither held nor failed.
+func (g *guest) waits() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.isHeld && !g.failed
+}
+
 // begin takes a fetch in, or says why it is not served: nothing of it is posted then.
 func (g *guest) begin(ctx context.Context, m *fetchRequest) (*asked, error) {
 	nBytes, err := g.check(m)

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	fsim "github.com/spillway-kv/spillway/cluster/transport/rdma/fabric/sim"
@@ -142,6 +144,42 @@ func TestSessions(t *testing.T) {
 		d.up()
 		if isOver(c) || isOver(d) {
 			r.Error("a session that is held has ended")
+		}
+	})
+}
+
+// TestManyOpen has peers without number open sessions that they never hold: one that holds
+// its own finds room all the same, and those that are held stay.
+func TestManyOpen(t *testing.T) {
+	serve(t, 1, Options{}, func(r *rig) {
+		r.on(r.lending(&lender{T: r.T}, 10))
+		held := r.caller(1)
+		defer held.end()
+		held.up()
+		ask := r.caller(1)
+		defer ask.end()
+		m := ask.request()
+		for i := range guestsMax + waitingMax {
+			from := helloOf(i)
+			from.Node = member.ID{byte(i), byte(i >> 8), 1}
+			_, err := r.t.serving.open(r.Context(), from, m.append(nil))
+			r.must(err)
+			synctest.Wait()
+		}
+		if n := len(r.t.serving.guests); n != 1+waitingMax {
+			r.Errorf("%d sessions, want one that is held and %d that are not", n, waitingMax)
+		}
+		c := r.caller(1)
+		defer c.end()
+		c.up()
+		if isOver(c) || isOver(held) {
+			r.Error("a session that is held has ended")
+		}
+		time.Sleep(holdTime + time.Second)
+		r.settle()
+		s := r.t.serving
+		if len(s.guests) != 2 || r.t.ports[0].rails.Load() != 2 {
+			r.Errorf("%d sessions, %d rails are left", len(s.guests), r.t.ports[0].rails.Load())
 		}
 	})
 }

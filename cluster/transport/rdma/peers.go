@@ -57,6 +57,9 @@ func (p *peer) becomes(s peerState, why string) bool {
 	return news
 }
 
+// plainAlways is a time that no process lives to see.
+const plainAlways = 100 * 365 * 24 * time.Hour
+
 // Way implements transport.Ways.
 func (t *Transport) Way(id member.ID) transport.Way {
 	t.mu.Lock()
@@ -74,7 +77,9 @@ func (t *Transport) Way(id member.ID) transport.Way {
 	}
 	if left := t.plainLeft(); left > 0 {
 		w.Name = t.o.Control.Name()
-		w.Why = fmt.Sprintf("an operator has asked for it, for %v more", left.Round(time.Second))
+		if w.Why = "an operator has asked for it"; left < plainAlways {
+			w.Why += fmt.Sprintf(", for %v more", left.Round(time.Second))
+		}
 	} else if w.Ports == 0 {
 		p.mu.Lock()
 		w.Name, w.Why = t.o.Control.Name(), p.why

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/spillway-kv/spillway/cluster/member"
@@ -16,6 +17,7 @@ import (
 const (
 	guestsMax     = 1024
 	peerGuestsMax = 4
+	waitingMax    = 256 // that are not held yet: with one more the oldest of them ends
 )
 
 // serving is the side of a Transport that has the blocks: the sessions that peers have made.
@@ -24,9 +26,10 @@ type serving struct {
 
 	running sync.WaitGroup // keepers of guests; Add under mu while not closed
 
-	mu     sync.Mutex
-	guests map[uint64]*guest // by number, until they are over
-	closed bool
+	mu      sync.Mutex
+	guests  map[uint64]*guest // by number, until they are over
+	waiting []*guest          // of those the ones that are not known to be held, the oldest first
+	closed  bool
 }
 
 func newServing(t *Transport) *serving { return &serving{t: t, guests: map[uint64]*guest{}} }
@@ -91,7 +94,18 @@ func (s *serving) enter(g *guest) error {
 		g.number = randomNumber()
 	}
 	s.guests[g.number] = g
+	s.waitLocked(g)
 	return nil
+}
+
+// waitLocked has a session wait to be held. Peers that open sessions and never hold them
+// leave room for those that do.
+func (s *serving) waitLocked(g *guest) {
+	s.waiting = append(slices.DeleteFunc(s.waiting, func(g *guest) bool { return !g.waits() }), g)
+	if len(s.waiting) > waitingMax {
+		s.waiting[0].fail(errNotHeld)
+		s.waiting = slices.Delete(s.waiting, 0, 1)
+	}
 }
 
 func (s *serving) ofPeerLocked(peer member.ID) (n int) {
@@ -113,6 +127,7 @@ func (s *serving) forget(g *guest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.guests, g.number)
+	s.waiting = slices.DeleteFunc(s.waiting, func(w *guest) bool { return w == g })
 }
 
 // find is the session of a peer that has this number.

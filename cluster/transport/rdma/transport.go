@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,8 @@ type Transport struct {
 	landing *room // blocks come here whose destination is not registered
 	staging *room // blocks go from here whose source is not registered
 	serving *serving
-	plain   atomic.Int64 // until then fetches go by the control: nanoseconds since 1970; 0: no such time
+	began   time.Time
+	plain   atomic.Int64 // until then fetches go by the control: nanoseconds since began, whatever the wall clock does; 0: no such time
 
 	closing sync.Once
 	mu      sync.Mutex
@@ -43,7 +45,7 @@ func New(o Options) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Transport{o: o, ports: ports, peers: map[member.ID]*peer{}, links: map[*Link]bool{}}
+	t := &Transport{o: o, ports: ports, began: time.Now(), peers: map[member.ID]*peer{}, links: map[*Link]bool{}}
 	t.regions.ports = ports
 	if t.landing, err = newRoom(&t.regions, o.LandingBytes, transport.Destination); err == nil {
 		t.staging, err = newRoom(&t.regions, o.LandingBytes, transport.Source)
@@ -125,16 +127,17 @@ func (t *Transport) PlainFor(d time.Duration) {
 		t.plain.Store(0)
 		return
 	}
-	t.plain.Store(time.Now().Add(d).UnixNano())
+	since := time.Since(t.began)
+	t.plain.Store(int64(since + min(d, math.MaxInt64-since)))
 }
 
 // plainLeft is for how long fetches still go by the control.
 func (t *Transport) plainLeft() time.Duration {
-	until := t.plain.Load()
+	until := time.Duration(t.plain.Load())
 	if until == 0 {
 		return 0
 	}
-	return max(0, time.Duration(until-time.Now().UnixNano()))
+	return max(0, until-time.Since(t.began))
 }
 
 // Close implements transport.Transport. Memory that is still registered is so no more.
