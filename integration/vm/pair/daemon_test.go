@@ -48,7 +48,7 @@ func newDaemon(t *testing.T, number int, store string) *daemon {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, number: number, device: number, store: store, socket: filepath.Join("/tmp", fmt.Sprintf("n%d.sock", number)),
+	d := &daemon{t: t, number: number, device: number, store: store, socket: filepath.Join(dir, "sock"),
 		config: filepath.Join(dir, "spillway.toml"), said: filepath.Join(dir, "log")}
 	d.configure()
 	t.Cleanup(func() {
