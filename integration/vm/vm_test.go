@@ -121,8 +121,9 @@ type guestTest struct {
 func (g guestTest) run(t *testing.T, m *Machine) (output string) {
 	t.Run(strings.TrimSuffix(g.program[1:]+"-"+g.name, "$"), func(t *testing.T) {
 		output = pass(t, m, g.limit, Command{
-			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair" || g.program == "/pool"), fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
-			Env:  []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
+			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair" || g.program == "/pool"), fmt.Sprintf("-test.short=%v", g.program == "/rdma" && !long),
+				fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
+			Env: []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
 		})
 	})
 	return output
@@ -134,7 +135,7 @@ func TestMachine(t *testing.T) {
 	k := newKit(t, map[string]string{
 		"/pair": "./integration/vm/pair", "/rdma": "./cluster/transport/rdma", "/verbs": "./cluster/transport/rdma/verbs",
 		"/planted-rdma": "./cluster/transport/rdma",
-		"/pool":         "./integration/pool", "/daemon": "./cmd/spillway/daemon", "/doctor": "./cmd/spillway/doctor",
+		"/daemon":       "./cmd/spillway/daemon", "/doctor": "./cmd/spillway/doctor",
 	}, "verbs")
 	one, two := Drive{Path: k.drive(t, "one")}, Drive{Path: k.drive(t, "two")}
 	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
@@ -148,7 +149,6 @@ func TestMachine(t *testing.T) {
 		{"/pair", "Faults$", 5 * time.Minute},
 		{"/pair", "Rights$", 3 * time.Minute},
 		{"/pair", "NoLibrary$", 2 * time.Minute},
-		{"/pool", "(Three|Fio)$", 4 * time.Minute},
 	} {
 		g.run(t, m)
 	}
@@ -163,15 +163,16 @@ func TestMachine(t *testing.T) {
 	shutdown(t, m)
 }
 
-// TestPool runs the suite of the pool (integration/pool) over RDMA, all of it that can be on
-// one machine; TestMachine has the short test of it.
+// TestPool runs the suite of the pool (integration/pool) over RDMA: three nodes in trouble, and
+// a benchmark through one; with SPILLWAY_LONG all of it that can be on one machine.
 func TestPool(t *testing.T) {
-	if !long {
-		t.Skip("skipped: many minutes; SPILLWAY_LONG=1 runs it")
-	}
 	k := newKit(t, map[string]string{"/pool": "./integration/pool"}, "verbs")
 	m := k.boot(t, Options{MemoryMiB: 6144})
-	guestTest{"/pool", "", time.Hour}.run(t, m)
+	some, limit := "(Three|Fio)$", 4*time.Minute
+	if long {
+		some, limit = "", time.Hour
+	}
+	guestTest{"/pool", some, limit}.run(t, m)
 	shutdown(t, m)
 }
 
