@@ -11,7 +11,7 @@ import (
 
 // faultTime is how long a fault lasts: longer than most deadlines of the readers, and than
 // all retries of a queue pair.
-const faultTime = 3 * time.Second
+const faultTime = 2 * time.Second
 
 // faults are what befalls two daemons that read from each other.
 type faults struct {
