@@ -631,6 +631,40 @@ func TestBackOff(t *testing.T) {
 	})
 }
 
+// TestComesAndGoes: sessions that end after they have brought a block are followed by another
+// after the shortest pause, and the log is told once a minute; sessions that bring nothing are
+// followed ever more seldom.
+func TestComesAndGoes(t *testing.T) {
+	for _, brings := range []bool{true, false} {
+		script(t, 1, nil, func(d *duo) {
+			began := time.Now()
+			for range 20 {
+				s := d.up()
+				if brings {
+					f := d.fetch(heap(10))
+					c := <-d.peer.fetched
+					s.send(c, 0)
+					c.done("")
+					f.over(transport.Done)
+				}
+				s.end <- "again"
+			}
+			s := d.up()
+			took := time.Since(began)
+			warned, minutes := strings.Count(d.said(), "WARN"), int(took/time.Minute)
+			if brings && took > 20*d.caller.o.PauseMin || !brings && took < 5*time.Minute || warned > minutes+1 {
+				d.Errorf("brings %v: 20 sessions took %v, warned %d times", brings, took, warned)
+			}
+			s.end <- "for good"
+			d.fabric.Cut("b", "a")
+			time.Sleep(5 * time.Minute)
+			if said := d.said(); strings.LastIndex(said, "WARN") < strings.LastIndex(said, "INFO") {
+				d.Errorf("the last word of a peer that is down is that it is up: %s", said)
+			}
+		})
+	}
+}
+
 // TestSilentRail: a rail over which nothing comes is left out, and the session is without it.
 func TestSilentRail(t *testing.T) {
 	script(t, 2, nil, func(d *duo) {

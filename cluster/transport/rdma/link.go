@@ -78,8 +78,8 @@ func (l *Link) keep() {
 		}
 		began := time.Now()
 		l.use(s)
-		if time.Since(began) > l.t.o.PauseMax {
-			pause = l.t.o.PauseMin
+		if s.brought.Load() || time.Since(began) > l.t.o.PauseMax {
+			pause = l.t.o.PauseMin // the way is sound, however the session ended
 		}
 		l.pause(pause)
 	}

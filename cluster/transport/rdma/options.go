@@ -29,7 +29,7 @@ type Options struct {
 	InFlight     int64         // bytes of blocks that one link asks for at once (128 MiB)
 	FenceTime    time.Duration // how long a fence waits for the peer's word before it destroys queue pairs (500ms)
 	OpenTime     time.Duration // how long a session may take to be made, the probe not counted (2s)
-	PauseMin     time.Duration // between two attempts to make a session, doubled each time (1s)
+	PauseMin     time.Duration // between two sessions, doubled after each that brought no block (1s)
 	PauseMax     time.Duration // (1m)
 	Logger       *slog.Logger  // nil: none
 }

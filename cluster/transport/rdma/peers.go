@@ -17,8 +17,13 @@ type peer struct {
 
 	mu    sync.Mutex
 	state peerState
-	why   string // no session is up
+	why   string    // no session is up
+	quiet bool      // the log was not told of the last change
+	told  time.Time // when the log was last told that it is down
 }
+
+// quietTime is how long the log is told nothing of a peer whose sessions come and go.
+const quietTime = time.Minute
 
 // peerState is what was last said of a peer in the log.
 type peerState uint8
@@ -48,13 +53,26 @@ func (t *Transport) peer(id member.ID) *peer {
 	return p
 }
 
-// becomes notes what is so now; true: that is news.
+// becomes notes what is so now; true: that is news for the log. A peer that is down once more
+// within quietTime is none, nor that it is up again after that.
 func (p *peer) becomes(s peerState, why string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	news := p.state != s
+	changed := p.state != s
 	p.state, p.why = s, why
-	return news
+	switch now := time.Now(); {
+	case !changed && (s != peerDown || !p.quiet):
+		return false
+	case s == peerDown && !p.told.IsZero() && now.Sub(p.told) < quietTime:
+		p.quiet = true
+		return false
+	case s == peerDown: // for the first time, again, or still
+		p.told, p.quiet = now, false
+	case s == peerUp && p.quiet:
+		p.quiet = false
+		return false
+	}
+	return true
 }
 
 // plainAlways is a time that no process lives to see.

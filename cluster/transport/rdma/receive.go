@@ -104,6 +104,7 @@ func (s *session) batchLocked(told *releases, r *rail, immediate uint32) error {
 		}
 		s.settleBlockLocked(told, q, int(l.block), m.status, m.sum)
 		if m.status == transport.Done {
+			s.brought.Store(true)
 			s.l.peer.blocks.Add(1)
 			s.l.peer.bytes.Add(uint64(b.size))
 		}

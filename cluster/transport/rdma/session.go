@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -23,6 +24,7 @@ type session struct {
 	failing  chan struct{}  // closed when it has failed
 	wake     chan struct{}  // there is something to fence
 	running  sync.WaitGroup // hold, fencer, calls of fetches
+	brought  atomic.Bool    // a block has come
 
 	mu       sync.Mutex
 	cause    error // why it failed; nil: it works
