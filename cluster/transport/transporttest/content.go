@@ -1,7 +1,6 @@
 package transporttest
 
 import (
-	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"encoding/binary"
@@ -68,34 +67,13 @@ const wallBytes = 64
 
 func newGuarded(rng *rand.Rand, nBytes int) guarded {
 	g := guarded{all: make([]byte, nBytes+2*wallBytes)}
-	spoil(g.all)
+	Spoil(g.all)
 	g.pieces = cut(rng, g.all[wallBytes:wallBytes+nBytes:wallBytes+nBytes])
 	return g
 }
 
-const spoilt = 0xA5
-
-var pattern = bytes.Repeat([]byte{spoilt}, 64<<10)
-
-func spoil(b []byte) {
-	for len(b) > 0 {
-		b = b[copy(b, pattern):]
-	}
-}
-
-func isSpoilt(b []byte) bool {
-	for len(b) > 0 {
-		n := min(len(b), len(pattern))
-		if !bytes.Equal(b[:n], pattern[:n]) {
-			return false
-		}
-		b = b[n:]
-	}
-	return true
-}
-
 func (g *guarded) wallsStand() bool {
-	return isSpoilt(g.all[:wallBytes]) && isSpoilt(g.all[len(g.all)-wallBytes:])
+	return IsSpoilt(g.all[:wallBytes]) && IsSpoilt(g.all[len(g.all)-wallBytes:])
 }
 
 // watched is memory that nobody may write to any more.
@@ -106,7 +84,7 @@ type watched struct {
 
 // add fills memory with a pattern that must stay.
 func (w *watched) add(g guarded) {
-	spoil(g.all)
+	Spoil(g.all)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, g)
@@ -116,7 +94,7 @@ func (w *watched) check(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, g := range w.all {
-		if !isSpoilt(g.all) {
+		if !IsSpoilt(g.all) {
 			t.Error("memory was written to after it was let go of")
 			return
 		}

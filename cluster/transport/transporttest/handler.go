@@ -180,7 +180,7 @@ func (h *handler) send(r transport.Reply, i int, o order) {
 		if once.Swap(true) {
 			h.k.Errorf("block %d was done with twice", i)
 		}
-		spoil(b)
+		Spoil(b)
 		h.lent.Add(-1)
 	})
 }
@@ -213,7 +213,7 @@ func (h *handler) take(orders []order, in transport.Incoming, skip bool) ([]byte
 			continue
 		}
 		g := guarded{all: make([]byte, int(o.size)+2*wallBytes)}
-		spoil(g.all)
+		Spoil(g.all)
 		inner := g.all[wallBytes : wallBytes+int(o.size)]
 		g.pieces = [][]byte{inner[:len(inner)/2], nil, inner[len(inner)/2:]}
 		err := in.Receive(g.pieces)

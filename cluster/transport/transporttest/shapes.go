@@ -34,8 +34,8 @@ func testCall(k *kit) {
 		if string(answer) != string(want) {
 			k.Errorf("a body of %d bytes came back as %d other bytes", n, len(answer))
 		}
-		spoil(body) // the caller's again
-		spoil(answer)
+		Spoil(body) // the caller's again
+		Spoil(answer)
 	}
 }
 
@@ -113,7 +113,7 @@ func testFetchStatuses(k *kit) {
 		f := &transport.Fetching{Blocks: []transport.Block{{Dst: g.pieces}}}
 		_, err := l.Fetch(k.Context(), kindBlocks, encode([]order{{id: 4, size: 100}}), f)
 		k.must(err)
-		if f.Blocks[0].Status != transport.Miss || !isSpoilt(g.all) {
+		if f.Blocks[0].Status != transport.Miss || !IsSpoilt(g.all) {
 			k.Errorf("a block of 100 bytes into %d: status %d", room, f.Blocks[0].Status)
 		}
 	}
@@ -158,7 +158,7 @@ func (k *kit) push(ctx context.Context, rng *rand.Rand, l transport.Link, kind t
 	}
 	answer, err := l.Push(ctx, kind, encode(orders), blocks)
 	for _, b := range all {
-		spoil(b)
+		Spoil(b)
 	}
 	return answer, err
 }

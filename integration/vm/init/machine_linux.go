@@ -38,7 +38,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	a := newAgent(port)
+	a := newServant(port)
 	unlimited := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unlimited); err != nil {
 		return err

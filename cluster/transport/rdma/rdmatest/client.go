@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
+
+	"github.com/spillway-kv/spillway/cluster/transport/transporttest"
 )
 
 const (
@@ -179,7 +181,7 @@ func (a *asking) push(ctx context.Context, link transport.Link) {
 	b := make([]byte, 10_000)
 	fill(b, a.first)
 	_, a.err = link.Push(ctx, kindTake, binary.LittleEndian.AppendUint64(nil, a.first), [][][]byte{cut(b, 3)})
-	spoil(b)
+	transporttest.Spoil(b)
 }
 
 // register makes the node's known memory known anew, while nothing of it is lent.

@@ -1,31 +1,6 @@
 package rdmatest
 
-import (
-	"bytes"
-	"encoding/binary"
-)
-
-// spoilt fills memory that nobody may write to, or that nobody may read.
-const spoilt = 0xee
-
-var pattern = bytes.Repeat([]byte{spoilt}, 64<<10)
-
-func spoil(b []byte) {
-	for len(b) > 0 {
-		b = b[copy(b, pattern):]
-	}
-}
-
-func isSpoilt(b []byte) bool {
-	for len(b) > 0 {
-		n := min(len(b), len(pattern))
-		if !bytes.Equal(b[:n], pattern[:n]) {
-			return false
-		}
-		b = b[n:]
-	}
-	return true
-}
+import "encoding/binary"
 
 // word i of a block's bytes.
 func word(id uint64, i int) uint64 {

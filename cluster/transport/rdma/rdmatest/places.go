@@ -1,6 +1,10 @@
 package rdmatest
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/spillway-kv/spillway/cluster/transport/transporttest"
+)
 
 // fieldBytes is how much memory of each kind a node has.
 const fieldBytes = 8 << 20
@@ -32,7 +36,7 @@ func newField() *field {
 		return f
 	}
 	f.mem = make([]byte, fieldBytes)
-	spoil(f.mem)
+	transporttest.Spoil(f.mem)
 	return f
 }
 
@@ -51,7 +55,7 @@ func (f *field) lend(n int) (p place, ok, pure bool) {
 		return p, false, true
 	}
 	f.next = p.to
-	return p, true, isSpoilt(f.mem[p.from:p.to])
+	return p, true, transporttest.IsSpoilt(f.mem[p.from:p.to])
 }
 
 func (f *field) findLocked(from, need int) (p place, ok bool) {
@@ -87,8 +91,8 @@ func (f *field) bytes(p place) []byte {
 func (f *field) back(p place) (walls bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	walls = isSpoilt(f.mem[p.from:p.from+wallBytes]) && isSpoilt(f.mem[p.to-wallBytes:p.to])
-	spoil(f.mem[p.from:p.to])
+	walls = transporttest.IsSpoilt(f.mem[p.from:p.from+wallBytes]) && transporttest.IsSpoilt(f.mem[p.to-wallBytes:p.to])
+	transporttest.Spoil(f.mem[p.from:p.to])
 	for i := range f.lent {
 		if f.lent[i] == p {
 			f.lent = append(f.lent[:i], f.lent[i+1:]...)
@@ -117,7 +121,7 @@ func (f *field) settle() (lent int, pure bool) {
 	pure = true
 	from := 0
 	for _, p := range append(f.lent, place{len(f.mem), len(f.mem)}) {
-		pure = pure && isSpoilt(f.mem[from:p.from])
+		pure = pure && transporttest.IsSpoilt(f.mem[from:p.from])
 		from = p.to
 	}
 	if lent = len(f.lent); lent == 0 && pure {

@@ -17,17 +17,17 @@ import (
 	"github.com/spillway-kv/spillway/integration/vm/wire"
 )
 
-// agent starts processes for the host and tells what becomes of them.
-type agent struct {
+// servant starts processes for the host and tells what becomes of them.
+type servant struct {
 	port *os.File
 
 	mu    sync.Mutex // for writing to port, and groups
 	group map[int]int
 }
 
-func newAgent(port *os.File) *agent { return &agent{port: port, group: map[int]int{}} }
+func newServant(port *os.File) *servant { return &servant{port: port, group: map[int]int{}} }
 
-func (a *agent) report(r wire.Report) {
+func (a *servant) report(r wire.Report) {
 	line, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // of strings and numbers
@@ -40,7 +40,7 @@ func (a *agent) report(r wire.Report) {
 }
 
 // obey returns when the host orders the end, or is gone.
-func (a *agent) obey() error {
+func (a *servant) obey() error {
 	for orders := json.NewDecoder(bufio.NewReader(a.port)); ; {
 		var o wire.Order
 		if err := orders.Decode(&o); err != nil {
@@ -68,7 +68,7 @@ func (a *agent) obey() error {
 
 // start starts a process in a group of its own; a goroutine tells its output and its end,
 // and lives at most as long as the machine.
-func (a *agent) start(o wire.Order) error {
+func (a *servant) start(o wire.Order) error {
 	argv := o.Argv
 	if o.UID != 0 || o.MemlockBytes != 0 {
 		argv = append([]string{"/init", "limited", "-uid", strconv.Itoa(o.UID), "-memlock", strconv.FormatInt(o.MemlockBytes, 10)}, argv...)
@@ -96,7 +96,7 @@ func (a *agent) start(o wire.Order) error {
 }
 
 // tell passes output on until every holder of the pipe has closed it.
-func (a *agent) tell(id int, cmd *exec.Cmd, read *os.File) {
+func (a *servant) tell(id int, cmd *exec.Cmd, read *os.File) {
 	defer read.Close()
 	buf := make([]byte, 32<<10)
 	for {
