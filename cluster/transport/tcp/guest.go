@@ -22,7 +22,8 @@ type guest struct {
 	requests map[uint64]*request // until they are answered and their blocks are sent
 	serving  int                 // handlers that run, and requests on their way in, urgent ones excepted
 	urgent   int                 // of those
-	bytes    int64               // of requests: bodies, and blocks either way
+	bytes    int64               // of whole requests: bodies, and blocks either way
+	partial  int64               // what has come of requests in several chunks that are not whole
 }
 
 // request is one call of a peer.
@@ -37,9 +38,11 @@ type request struct {
 
 	// Under the guest's mu.
 	bytes   int64
-	slot    bool // it has one of the slots for handlers
-	started bool // its handler was begun
-	sending int  // blocks that are not sent yet
+	partial int64       // its part of the guest's
+	late    *time.Timer // ends it if it does not come whole; nil: it has one chunk
+	slot    bool        // it has one of the slots for handlers
+	started bool        // its handler was begun
+	sending int         // blocks that are not sent yet
 }
 
 func newGuest(t *Transport, peer hello, version uint8) *guest {
@@ -111,11 +114,14 @@ func (g *guest) hearRequest(f *conn, r *request, h *header) error {
 			return f.drop(h)
 		}
 	}
+	if !r.expect(h) {
+		return f.drop(h)
+	}
 	room, err := r.m.room(h)
 	if err == nil {
 		err = f.in.own(room)
 	}
-	if err != nil || !r.m.whole() {
+	if err != nil || !r.m.whole() || !r.came() {
 		return err
 	}
 	sizes, body, err := r.m.open(int(r.h.Index))
@@ -262,6 +268,11 @@ func (r *request) handled() {
 	r.cancel()
 	r.g.mu.Lock()
 	defer r.g.mu.Unlock()
+	r.handledLocked()
+}
+
+func (r *request) handledLocked() {
+	r.wholeLocked()
 	if r.slot {
 		r.slot = false
 		slots, _ := r.slotsLocked()

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 )
@@ -30,48 +31,55 @@ func sealedBytes(sizes []uint32, body []byte) int64 {
 	return n
 }
 
-// message is one on its way in, chunk by chunk and in order. Memory for it grows with
-// what has come, not with what was announced.
+// message is one on its way in, chunk by chunk and in order. Its memory is that of the
+// chunks that have come, whatever was announced, until they are joined.
 type message struct {
-	total uint32
-	b     []byte
+	total  uint32
+	come   int
+	chunks [][]byte
 }
 
 // room is where the chunk of h goes.
 func (m *message) room(h *header) ([]byte, error) {
-	if h.Offset == 0 && m.b == nil {
+	if h.Offset == 0 && m.chunks == nil {
 		m.total = h.Total
-		m.b = make([]byte, 0, h.Length)
 	}
-	if h.Total != m.total || int(h.Offset) != len(m.b) || m.whole() && h.Length > 0 {
-		return nil, malformed("a chunk at %d of %d, %d of %d bytes have come", h.Offset, h.Total, len(m.b), m.total)
+	if h.Total != m.total || int(h.Offset) != m.come || m.whole() && h.Length > 0 {
+		return nil, malformed("a chunk at %d of %d, %d of %d bytes have come", h.Offset, h.Total, m.come, m.total)
 	}
-	n := len(m.b)
-	if cap(m.b) < n+int(h.Length) {
-		m.b = append(make([]byte, 0, min(int(m.total), 2*(n+int(h.Length)))), m.b...)
-	}
-	m.b = m.b[:n+int(h.Length)]
-	return m.b[n:], nil
+	chunk := make([]byte, h.Length)
+	m.chunks = append(m.chunks, chunk)
+	m.come += len(chunk)
+	return chunk, nil
 }
 
-func (m *message) whole() bool { return len(m.b) == int(m.total) }
+func (m *message) whole() bool { return m.come == int(m.total) }
+
+// join makes one piece of what has come. One chunk is that already.
+func (m *message) join() []byte {
+	if len(m.chunks) != 1 {
+		m.chunks = [][]byte{slices.Concat(m.chunks...)}
+	}
+	return m.chunks[0]
+}
 
 // open checks a whole message and takes it apart.
 func (m *message) open(blocks int) (sizes []uint32, body []byte, err error) {
-	n := len(m.b) - sumBytes
+	b := m.join()
+	n := len(b) - sumBytes
 	if n < 4*blocks {
-		return nil, nil, malformed("a message of %d bytes with %d blocks", len(m.b), blocks)
+		return nil, nil, malformed("a message of %d bytes with %d blocks", len(b), blocks)
 	}
-	if xxh3.Hash(m.b[:n]) != binary.LittleEndian.Uint64(m.b[n:]) {
+	if xxh3.Hash(b[:n]) != binary.LittleEndian.Uint64(b[n:]) {
 		return nil, nil, malformed("a message's checksum is wrong")
 	}
 	if blocks > 0 {
 		sizes = make([]uint32, blocks)
 	}
 	for i := range sizes {
-		if sizes[i] = binary.LittleEndian.Uint32(m.b[4*i:]); sizes[i] > BlockBytesMax {
+		if sizes[i] = binary.LittleEndian.Uint32(b[4*i:]); sizes[i] > BlockBytesMax {
 			return nil, nil, malformed("a block of %d bytes, at most %d are allowed", sizes[i], BlockBytesMax)
 		}
 	}
-	return sizes, m.b[4*blocks : n : n], nil
+	return sizes, b[4*blocks : n : n], nil
 }

@@ -25,6 +25,7 @@ type Options struct {
 	Silence        time.Duration // a peer that sends no sign of life for so long is gone (10s)
 	StallTime      time.Duration // so is one that takes nothing of what is sent to it (10s)
 	HelloTime      time.Duration // how long a peer may take to say who it is (5s)
+	RequestTime    time.Duration // how long a request of several chunks may take to come whole (30s)
 	Logger         *slog.Logger  // nil: none
 }
 
@@ -59,6 +60,9 @@ func (o *Options) setDefaults() {
 	if o.HelloTime == 0 {
 		o.HelloTime = 5 * time.Second
 	}
+	if o.RequestTime == 0 {
+		o.RequestTime = 30 * time.Second
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -78,8 +82,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("%w: %d connections of peers, want at least 1", ErrOptions, o.ConnectionsMax)
 	case o.Silence < silenceMin || o.Silence > silenceMax:
 		return fmt.Errorf("%w: silence of %v, want %v to %v", ErrOptions, o.Silence, silenceMin, silenceMax)
-	case o.StallTime < silenceMin || o.HelloTime < silenceMin:
-		return fmt.Errorf("%w: stall time %v, hello time %v, want at least %v", ErrOptions, o.StallTime, o.HelloTime, silenceMin)
+	case o.StallTime < silenceMin || o.HelloTime < silenceMin || o.RequestTime < silenceMin:
+		return fmt.Errorf("%w: stall time %v, hello time %v, request time %v, want at least %v", ErrOptions, o.StallTime, o.HelloTime, o.RequestTime, silenceMin)
 	case o.TLS != nil:
 		return o.TLS.validate()
 	}
