@@ -58,9 +58,12 @@ func (p *Pool) serveRelease() {
 const (
 	// leaseMax caps the leases that others have here.
 	leaseMax = time.Minute
-	// lentMax bounds those of all others together; what is asked for beyond is found
-	// without a lease.
+	// lentMax bounds those of all others together. One has at most as many of them as are
+	// free, so that there is always room for another: half if it is alone, else less. What
+	// is asked for beyond is found without a lease.
 	lentMax = 1 << 14
+	// lentSweep is how often those that have ended by their time are looked for, at most.
+	lentSweep = time.Second
 )
 
 // lentLeases are the leases that other nodes have here. One ends by a Release of the node
@@ -68,7 +71,9 @@ const (
 type lentLeases struct {
 	mu       sync.Mutex
 	byNumber map[uint64]lentLease
+	of       map[member.ID]int // how many each has
 	last     uint64
+	swept    time.Time
 }
 
 type lentLease struct {
@@ -84,21 +89,23 @@ func (l *lentLeases) keep(to member.ID, d time.Duration, release func()) uint64 
 	}
 	now := time.Now()
 	l.mu.Lock()
-	if len(l.byNumber) >= lentMax {
+	if l.fullLocked(to) && now.Sub(l.swept) >= lentSweep {
+		l.swept = now
 		for number, old := range l.byNumber {
 			if old.expires.Before(now) { // its store has ended it
-				delete(l.byNumber, number)
+				l.dropLocked(number)
 			}
 		}
 	}
-	full := len(l.byNumber) >= lentMax
+	full := l.fullLocked(to)
 	number := l.last + 1
 	if !full {
 		if l.byNumber == nil {
-			l.byNumber = map[uint64]lentLease{}
+			l.byNumber, l.of = map[uint64]lentLease{}, map[member.ID]int{}
 		}
 		l.last = number
 		l.byNumber[number] = lentLease{to, now.Add(d), release}
+		l.of[to]++
 	}
 	l.mu.Unlock()
 	if full {
@@ -108,12 +115,19 @@ func (l *lentLeases) keep(to member.ID, d time.Duration, release func()) uint64 
 	return number
 }
 
+func (l *lentLeases) fullLocked(to member.ID) bool { return l.of[to] >= lentMax-len(l.byNumber) }
+
+func (l *lentLeases) dropLocked(number uint64) {
+	release(l.of, l.byNumber[number].to)
+	delete(l.byNumber, number)
+}
+
 // end releases a lease. An unknown one has ended before.
 func (l *lentLeases) end(to member.ID, number uint64) {
 	l.mu.Lock()
 	lease, ok := l.byNumber[number]
 	if ok = ok && lease.to == to; ok {
-		delete(l.byNumber, number)
+		l.dropLocked(number)
 	}
 	l.mu.Unlock()
 	if ok {
@@ -124,7 +138,7 @@ func (l *lentLeases) end(to member.ID, number uint64) {
 func (l *lentLeases) releaseAll() {
 	l.mu.Lock()
 	all := l.byNumber
-	l.byNumber = nil
+	l.byNumber, l.of = nil, nil
 	l.mu.Unlock()
 	for _, lease := range all {
 		lease.release()
