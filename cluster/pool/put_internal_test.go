@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,4 +60,40 @@ func TestPutWindow(t *testing.T) {
 		}
 		q.leave(10*putWindowBytes, 0)
 	})
+}
+
+// TestPutMemory: memory for a Put of any size has room for it, and little more, which is
+// counted; one class has one size.
+func TestPutMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	sizes := map[int]int{} // of a class
+	check := func(nBytes int) {
+		class, takes := putClass(nBytes)
+		if class < 0 || class >= len(putMemories) || takes < nBytes || takes-nBytes > max(nBytes/8, 4096) {
+			t.Fatalf("%d bytes take %d, in class %d", nBytes, takes, class)
+		}
+		if other, ok := sizes[class]; ok && other != takes {
+			t.Fatalf("class %d is of %d and of %d bytes", class, other, takes)
+		}
+		sizes[class] = takes
+	}
+	check(0)
+	for bit := range 41 {
+		for _, n := range []int{1<<bit - 1, 1 << bit, 1<<bit + 1} {
+			if n > 0 && n <= 1<<40 {
+				check(n)
+			}
+		}
+		for range 1000 {
+			check(1 + rng.IntN(1<<bit))
+		}
+	}
+	for range 100 {
+		n := 1 + rng.IntN(4<<20)
+		memory, free := putMemory(n)
+		if _, takes := putClass(n); len(memory) != n || cap(memory) != takes {
+			t.Fatalf("%d bytes of %d for %d", len(memory), cap(memory), n)
+		}
+		free()
+	}
 }

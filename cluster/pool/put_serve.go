@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -103,11 +102,12 @@ func (p *Pool) servePut() {
 			}
 		}
 		nBytes := len(m.Items) * blockBytes
-		if !p.arrivals.TryAcquire(int64(nBytes)) {
+		_, takes := putClass(nBytes)
+		if !p.arrivals.TryAcquire(int64(takes)) {
 			p.puts.takenBusy.Add(uint64(len(m.Items)))
 			return nil, &transport.RemoteError{Code: transport.CodeBusy, Text: "too many blocks arrive"}
 		}
-		defer p.arrivals.Release(int64(nBytes))
+		defer p.arrivals.Release(int64(takes))
 		memory, free := putMemory(nBytes)
 		defer free()
 		a := &arriving{pool: p, space: space, message: &m, taken: make([]peer.Taken, len(m.Items))}
@@ -118,23 +118,6 @@ func (p *Pool) servePut() {
 		a.count(from)
 		return peer.AppendTaken(nil, a.taken), nil
 	}
-}
-
-// putMemories are memory for arriving blocks, by the power of two of their size.
-var putMemories [48]sync.Pool
-
-// putMemory is memory to receive blocks into, page-aligned where it is large, until free.
-func putMemory(nBytes int) (memory []byte, free func()) {
-	class := 12
-	for 1<<class < nBytes {
-		class++
-	}
-	kept, _ := putMemories[class].Get().(*[]byte)
-	if kept == nil {
-		made := make([]byte, 1<<class)
-		kept = &made
-	}
-	return (*kept)[:nBytes], func() { putMemories[class].Put(kept) }
 }
 
 // arriving is one Put of a peer.
