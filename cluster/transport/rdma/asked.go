@@ -46,6 +46,7 @@ type outgoing struct {
 	done   func()   // nil: no memory is to be let go
 
 	// The sender's own.
+	aim    aim
 	listed bool // some of it is in the list that is being made
 	posted bool // some of it was posted
 }

@@ -2,9 +2,7 @@ package rdma
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
@@ -89,21 +87,8 @@ func (r *request) railsLocked() (bits uint8) {
 func (s *session) pass(m *fenceRequest, came <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.l.t.o.FenceTime)
 	defer cancel()
-	for {
-		_, err := s.l.Link.Call(ctx, kindFence, m.append(nil))
-		if err == nil {
-			break
-		}
-		if remote, ok := errors.AsType[*transport.RemoteError](err); !ok || remote.Code != transport.CodeBusy {
-			return err
-		}
-		timer := time.NewTimer(busyPause) // handlers of fetches that were given up have not ended yet
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		}
+	if _, err := s.l.Link.Call(ctx, kindFence, m.append(nil)); err != nil {
+		return err
 	}
 	select {
 	case <-came:
@@ -114,9 +99,6 @@ func (s *session) pass(m *fenceRequest, came <-chan struct{}) error {
 		return fmt.Errorf("its mark has not come: %w", ctx.Err())
 	}
 }
-
-// busyPause is how long the fencer waits for a peer that serves too many calls.
-const busyPause = 5 * time.Millisecond
 
 // markLocked takes in that a mark has come over a rail.
 func (s *session) markLocked(r *rail, number uint16) error {

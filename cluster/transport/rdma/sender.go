@@ -3,7 +3,6 @@ package rdma
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
@@ -19,15 +18,17 @@ type sender struct {
 	table    uint64
 	tableKey uint32
 	piece    int // bytes of a write, at most
+	turn     int // bytes of a turn
 	sends    int // writes that are posted, at most
 	reaping  sync.WaitGroup
 
 	making making // the send goroutine's
 
 	mu        sync.Mutex
-	changed   *sync.Cond  // the queue, what is posted, dead
-	queue     []*outgoing // blocks that nothing is posted of
-	posted    []list      // in order, from number first on
+	changed   *sync.Cond          // turns, what is posted, dead
+	waiting   map[*asked]*waiting // requests that have blocks here: one has its turn, perhaps, the others are in turns
+	turns     []*waiting          // the first is next
+	posted    []list              // in order, from number first on
 	first     uint64
 	writes    int   // posted
 	bytes     int64 // posted
@@ -52,74 +53,13 @@ func (e *sendError) Unwrap() error { return e.err }
 
 func newSender(g *guest, p *port, pair fabric.QueuePair, caller *callerRail, sends int) *sender {
 	o := &g.s.t.o
-	d := &sender{g: g, port: p, pair: pair, table: caller.table, tableKey: caller.tableKey, piece: o.PieceBytes, sends: sends, first: 1}
+	d := &sender{g: g, port: p, pair: pair, table: caller.table, tableKey: caller.tableKey,
+		piece: o.PieceBytes, turn: turnBytes(o), sends: sends, first: 1, waiting: map[*asked]*waiting{}}
 	if most := p.info.Limits.MessageBytesMax; most > 0 {
 		d.piece = min(d.piece, most)
 	}
 	d.changed = sync.NewCond(&d.mu)
 	return d
-}
-
-// add queues a block; false if nothing is posted any more.
-func (d *sender) add(o *outgoing) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead {
-		return false
-	}
-	d.begun = true
-	d.queue = append(d.queue, o)
-	d.changed.Broadcast()
-	return true
-}
-
-// withdraw takes blocks of a request that is halted off the queue.
-func (d *sender) withdraw(r *asked) {
-	var off []*outgoing
-	d.mu.Lock()
-	d.queue = slices.DeleteFunc(d.queue, func(o *outgoing) bool {
-		if o.r == r {
-			off = append(off, o)
-		}
-		return o.r == r
-	})
-	d.changed.Broadcast()
-	d.mu.Unlock()
-	for _, o := range off {
-		o.finish()
-	}
-}
-
-// next waits for a block and takes it off the queue; nil: nothing is posted any more.
-func (d *sender) next() *outgoing {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for !d.dead && len(d.queue) == 0 {
-		d.changed.Wait()
-	}
-	if d.dead {
-		return nil
-	}
-	return d.popLocked()
-}
-
-// follower takes the first block off the queue, if it is one of r.
-func (d *sender) follower(r *asked) *outgoing {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead || len(d.queue) == 0 || d.queue[0].r != r {
-		return nil
-	}
-	return d.popLocked()
-}
-
-func (d *sender) popLocked() *outgoing {
-	o := d.queue[0]
-	d.queue[0] = nil
-	if d.queue = d.queue[1:]; len(d.queue) == 0 {
-		d.queue = nil
-	}
-	return o
 }
 
 // marksAtOnce is the room in the queue that blocks leave to marks.
@@ -200,10 +140,15 @@ func (d *sender) destroy() error {
 // writes only if the queue pair is destroyed.
 func (d *sender) letGo() {
 	var posted []list
+	var left []*outgoing
 	lost := 0
 	d.mu.Lock()
-	queue := d.queue
-	d.queue = nil
+	for _, w := range d.waiting {
+		left = append(left, w.take()...)
+	}
+	d.mu.Unlock()
+	d.release(nil, left...)
+	d.mu.Lock()
 	if d.destroyed {
 		posted, d.posted = d.posted, nil
 	}
@@ -215,9 +160,6 @@ func (d *sender) letGo() {
 	d.mu.Unlock()
 	if lost > 0 {
 		d.g.s.t.staging.lose(lost)
-	}
-	for _, o := range queue {
-		o.finish()
 	}
 	for i := range posted {
 		posted[i].letGo()

@@ -44,8 +44,14 @@ func still(t *testing.T, requests ...int) (d *sender, q *recording, asked []*ask
 	return d, q, asked
 }
 
-// TestBatch has blocks of two requests in the queue: those of one that lie together are told
-// with one immediate, and each names the one before it.
+// oneTurn has a sender post what is next.
+func (d *sender) oneTurn() {
+	w, o := d.next()
+	d.done(w, d.batch(w, o))
+}
+
+// TestBatch has blocks of two requests in the queue: those of one that are posted together are
+// told with one immediate, and each names the one before it.
 func TestBatch(t *testing.T) {
 	d, q, r := still(t, 4, 1)
 	for i := range 3 {
@@ -53,10 +59,10 @@ func TestBatch(t *testing.T) {
 	}
 	r[1].None(0, transport.Refused)
 	r[0].None(3, transport.Miss)
-	for range 3 {
-		d.batch(d.next())
+	for range 2 {
+		d.oneTurn()
 	}
-	want := [][]uint16{{noLine, 0, 1}, {noLine}, {noLine}}
+	want := [][]uint16{{noLine, 0, 1, 2}, {noLine}}
 	if len(q.lists) != len(want) {
 		t.Fatalf("%d lists are posted", len(q.lists))
 	}
@@ -78,9 +84,9 @@ func TestNothingBehindAMark(t *testing.T) {
 		r := asked[0]
 		r.None(0, transport.Miss)
 		r.None(1, transport.Miss)
-		o := d.next()
+		_, o := d.next()
 		steps := []func() bool{
-			func() bool { return d.data(o) },
+			func() bool { return d.data(o, batchBytes) },
 			func() bool { return d.record(o, noLine, true) },
 			func() bool { return d.post(nil) },
 		}
@@ -158,7 +164,7 @@ func TestPostFails(t *testing.T) {
 				}
 			})
 		}
-		d.batch(d.next())
+		d.oneTurn()
 		if lists = len(q.lists); d.g.failed != (lists > takes) {
 			t.Errorf("with %d lists taken of %d the session has failed: %v", takes, lists, d.g.failed)
 		}

@@ -5,50 +5,37 @@ import (
 	"github.com/spillway-kv/spillway/engine/fault"
 )
 
-// staged sends the rest of a block, of which some is not registered, through memory of our
-// own.
-func (d *sender) staged(o *outgoing, to *aim) bool {
-	for rest := int(o.wanted().size) - to.done; rest > 0; rest = int(o.wanted().size) - to.done {
-		b := d.berth(o, min(rest, landingUnitBytes))
-		switch {
-		case b != nil:
-		case o.r.over():
-			return false
-		default:
-			o.status, o.sum = transport.Refused, 0
-			return true
-		}
-		copied := b.pieces(0, min(rest, landingUnitBytes))[0]
-		if err := fault.Guard(func() { gather(copied, o.pieces, to.done) }); err != nil {
-			b.free()
-			o.status, o.sum = transport.Miss, 0
-			return true
-		}
-		address, key, n := d.g.s.t.regions.source(d.port.index, copied)
-		if n < len(copied) {
-			panic("rdma: staging memory is not registered")
-		}
-		ok := d.span(o, to, address, key, n)
-		d.making.berths = append(d.making.berths, b)
-		if !ok {
-			return false
-		}
+// staged sends the next n bytes of a block, the first of which are not registered, through
+// memory of our own.
+func (d *sender) staged(o *outgoing, n int) bool {
+	b := d.berth(o, n)
+	switch {
+	case b != nil:
+	case o.r.over():
+		return false
+	default:
+		o.status, o.sum = transport.Refused, 0
+		return true
 	}
-	return true
+	copied := b.pieces(0, n)[0]
+	if err := fault.Guard(func() { o.gather(copied) }); err != nil {
+		b.free()
+		o.status, o.sum = transport.Miss, 0
+		return true
+	}
+	address, key, n := d.g.s.t.regions.source(d.port.index, copied)
+	if n < len(copied) {
+		panic("rdma: staging memory is not registered")
+	}
+	ok := d.span(o, address, key, n)
+	d.making.berths = append(d.making.berths, b)
+	return ok
 }
 
-// gather copies what pieces have from offset on.
-func gather(to []byte, pieces [][]byte, offset int) {
-	for _, p := range pieces {
-		if offset >= len(p) {
-			offset -= len(p)
-			continue
-		}
-		to = to[copy(to, p[offset:]):]
-		offset = 0
-		if len(to) == 0 {
-			return
-		}
+// gather copies the next bytes of a block.
+func (o *outgoing) gather(to []byte) {
+	for source, within := o.aim.source, o.aim.within; len(to) > 0; source, within = source+1, 0 {
+		to = to[copy(to, o.pieces[source][within:]):]
 	}
 }
 

@@ -3,17 +3,13 @@ package rdma
 import (
 	"fmt"
 
+	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
 
-const (
-	// batchBytes is how much a batch has before no block is added: what comes first can be
-	// verified while the rest is on its way.
-	batchBytes = 4 << 20
-	// listBytes is how much a list has before it is posted, so that the device is not idle
-	// while the next is made.
-	listBytes = 1 << 20
-)
+// listBytes is how much a list has before it is posted, so that the device is not idle
+// while the next is made.
+const listBytes = 1 << 20
 
 // making is the list that a sender makes.
 type making struct {
@@ -27,11 +23,11 @@ func (d *sender) send() {
 	d.making.writes = make([]fabric.Write, 0, d.sends)
 	d.probe()
 	for {
-		o := d.next()
-		if o == nil {
+		w, o := d.next()
+		if w == nil {
 			return
 		}
-		d.batch(o)
+		d.done(w, d.batch(w, o))
 	}
 }
 
@@ -47,77 +43,110 @@ func (d *sender) probe() {
 	}
 }
 
-// batch posts a block and those of its request behind it: bytes, then a record, the last
-// with an immediate.
-func (d *sender) batch(o *outgoing) {
-	before := uint16(noLine)
-	for n := 0; o != nil; {
-		if !d.data(o) {
+// batch posts a block and those of its request behind it that the turn has room for: bytes,
+// then a record, the last with an immediate. Of a block that is larger than a turn it posts
+// a part, and gives it back, unless it has posted the rest.
+func (d *sender) batch(w *waiting, o *outgoing) (rest *outgoing) {
+	before, left := uint16(noLine), d.turn
+	for o != nil {
+		n := o.left()
+		if !d.data(o, left) {
 			d.drop(o)
-			return
+			return nil
 		}
-		n += int(o.wanted().size)
-		var next *outgoing
-		if n < batchBytes {
-			next = d.follower(o.r)
+		if o.left() > 0 { // it is the first one, nothing has a record yet
+			if !d.post(o) {
+				d.drop(o)
+				return nil
+			}
+			return o
 		}
+		left -= n
+		next := d.follower(w, left)
 		if !d.record(o, before, next == nil) {
 			d.drop(o)
 			if next != nil {
 				next.finish()
 			}
-			return
+			return nil
 		}
 		before, o = o.wanted().line, next
 	}
 	d.post(nil)
+	return nil
 }
 
-// data makes the writes of a block's bytes; false: its request is halted, or nothing is
-// posted any more. A block whose memory is not there is missed.
-func (d *sender) data(o *outgoing) bool {
+// data makes the writes of a block's next bytes, at most most of them; false: its request is
+// halted, or nothing is posted any more. A block whose memory is not there is missed.
+func (d *sender) data(o *outgoing, most int) bool {
 	if o.r.over() {
 		return false
 	}
-	to := aim{pieces: o.wanted().pieces}
-	for _, piece := range o.pieces {
-		for len(piece) > 0 {
-			address, key, n := d.g.s.t.regions.source(d.port.index, piece)
-			if n == 0 {
-				return d.staged(o, &to)
-			}
-			if !d.span(o, &to, address, key, n) {
+	for most > 0 && o.left() > 0 {
+		piece := o.piece()
+		address, key, n := d.g.s.t.regions.source(d.port.index, piece)
+		n = min(n, most)
+		if n == 0 {
+			n = min(most, o.left(), landingUnitBytes)
+			if !d.staged(o, n) {
 				return false
 			}
-			piece = piece[n:]
+		} else if !d.span(o, address, key, n) {
+			return false
 		}
+		most -= n
 	}
 	return true
 }
 
-// aim is where the next bytes of a block go.
+// aim is how far a block is made: where its next bytes are, and where they go.
 type aim struct {
-	pieces []target
-	offset uint32 // in the first piece
-	done   int    // bytes before it
+	done   int // bytes before
+	source int // of its pieces here
+	within int // that piece
+	target int // of its pieces there
+	into   int // that piece
 }
 
-// take is the place of the next bytes, at most most of them.
-func (a *aim) take(most int) target {
-	p := a.pieces[0]
-	p.address += uint64(a.offset)
-	p.bytes = min(p.bytes-a.offset, uint32(most))
-	a.done += int(p.bytes)
-	if a.offset += p.bytes; a.offset == a.pieces[0].bytes {
-		a.pieces, a.offset = a.pieces[1:], 0
+// left is how many bytes of a block are not made yet.
+func (o *outgoing) left() int {
+	if o.status != transport.Done {
+		return 0
+	}
+	return int(o.wanted().size) - o.aim.done
+}
+
+// piece is what lies together of the next bytes of a block, of which there are some.
+func (o *outgoing) piece() []byte {
+	a := &o.aim
+	for a.within == len(o.pieces[a.source]) {
+		a.source, a.within = a.source+1, 0
+	}
+	return o.pieces[a.source][a.within:]
+}
+
+// take gives the place of the next bytes, at most most of them, and passes them.
+func (o *outgoing) take(most int) target {
+	a := &o.aim
+	p := o.wanted().pieces[a.target]
+	p.address += uint64(a.into)
+	p.bytes = min(p.bytes-uint32(a.into), uint32(most))
+	n := int(p.bytes)
+	if a.into += n; a.into == int(o.wanted().pieces[a.target].bytes) {
+		a.target, a.into = a.target+1, 0
+	}
+	for a.done += n; n > 0; {
+		k := min(n, len(o.piece()))
+		a.within += k
+		n -= k
 	}
 	return p
 }
 
 // span makes the writes of n bytes that lie together.
-func (d *sender) span(o *outgoing, to *aim, address uint64, key uint32, n int) bool {
+func (d *sender) span(o *outgoing, address uint64, key uint32, n int) bool {
 	for n > 0 {
-		p := to.take(min(n, d.piece))
+		p := o.take(min(n, d.piece))
 		w := fabric.Write{Source: address, SourceKey: key, Bytes: p.bytes, Target: p.address, TargetKey: p.key}
 		if !d.write(o, w) {
 			return false

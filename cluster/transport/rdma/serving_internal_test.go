@@ -171,12 +171,60 @@ func TestAnswerAfterHandler(t *testing.T) {
 	r[0].None(1, transport.Refused)
 	unlock()
 	over.Wait()
+	w, o := d.next()
 	for i := range 2 {
-		if o := d.next(); o.index != i || o.status != transport.Miss {
+		if i > 0 {
+			o = d.follower(w, 0)
+		}
+		if o.index != i || o.status != transport.Miss {
 			t.Errorf("block %d is answered with %d, want a miss of %d", o.index, o.status, i)
 		}
 	}
 	if done != 1 {
 		t.Errorf("done was called %d times", done)
+	}
+}
+
+// TestSmallBehindLarge asks for a small block behind fetches of large ones: it is there long
+// before them, and they are whole all the same.
+func TestSmallBehindLarge(t *testing.T) {
+	for _, source := range []string{"registered", "loose"} {
+		t.Run(source, func(t *testing.T) {
+			serveOver(t, 1, Options{PostedBytes: 256 << 10, PieceBytes: 64 << 10, LandingBytes: 1 << 20}, slow, func(r *rig) {
+				c := r.caller(1).up()
+				defer c.end()
+				l := &lender{T: r.T}
+				memory := r.memory
+				if source == "loose" {
+					memory = r.loose
+				}
+				r.on(func(_ context.Context, _ []byte, n int, reply transport.Reply) ([]byte, error) {
+					for i := range n {
+						size := int(reply.(*asked).blocks[i].size)
+						p, done := l.lend(memory, content(uint64(size), size), size)
+						reply.Block(i, p, uint64(size), done)
+					}
+					return nil, nil
+				})
+				large := c.ask(0, 0, 1<<20, 2<<20, 3<<20)
+				_, err := c.fetch(large)
+				r.must(err)
+				c.base = 6 << 20
+				small := c.ask(0, 8, 1000, 1000)
+				_, err = c.fetch(small)
+				r.must(err)
+				line, _ := lineOf(c.rails[0].receive(r.T))
+				if m := c.rails[0].line(r.T, line); m.request != small.request || l.out.Load() < 2 {
+					r.Errorf("the first record is of request %d, want %d; %d blocks are still to be sent", m.request, small.request, l.out.Load())
+				}
+				c.arrived(small, 0, content(1000, 1000))
+				c.records(0, 2)
+				for i, size := range []int{2 << 20, 3 << 20} {
+					c.arrived(large, i, content(uint64(size), size))
+				}
+				r.settle()
+				l.back()
+			})
+		})
 	}
 }
