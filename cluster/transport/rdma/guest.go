@@ -31,7 +31,8 @@ type guest struct {
 	s      *serving
 	number uint64
 	peer   transport.Hello
-	of     *peer // counters
+	of     *peer // counters; with s.enter
+	known  bool  // the peer is one that this node has dialled; with s.enter
 	lines  int
 	rails  []*sender   // as the caller has them; nil: none. They stay as they are once it is ready
 	ready  atomic.Bool // it can be found
@@ -54,7 +55,7 @@ type guest struct {
 
 func newGuest(s *serving, from transport.Hello, lines int) *guest {
 	return &guest{
-		s: s, peer: from, of: s.t.peer(from.Node), lines: lines,
+		s: s, peer: from, lines: lines,
 		held: make(chan struct{}), failing: make(chan struct{}), over: make(chan struct{}),
 		asked: map[uint64]*asked{}, fenced: map[uint64]bool{},
 	}

@@ -31,7 +31,7 @@ type Link struct {
 var noSession = &session{}
 
 func newLink(t *Transport, control transport.Link) *Link {
-	l := &Link{Link: control, t: t, peer: t.peer(control.Peer().Node), done: make(chan struct{})}
+	l := &Link{Link: control, t: t, peer: t.enter(control.Peer().Node, true), done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.session.Store(noSession)
 	return l

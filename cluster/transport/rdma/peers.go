@@ -10,10 +10,16 @@ import (
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
 
-// peer is what is known of another node, over all links with it and for good.
+// peer is what is known of another node, over all links with it. It is kept beyond them, for
+// its counters, but not of any number of nodes: see Transport.leave.
 type peer struct {
 	counters
 	rails atomic.Int64 // of sessions that this node fetches over
+
+	// Guarded by the Transport's mu.
+	users int    // links, and sessions that the node has made
+	known bool   // this node has dialled it: who is above does so with all members of a pool
+	left  uint64 // when the last user has left: a number that grows
 
 	mu    sync.Mutex
 	state peerState
@@ -41,8 +47,11 @@ type counters struct {
 	fallbacks, fences, destroyed, connects, failures, stuck atomic.Uint64
 }
 
-// peer gives what is known of a node.
-func (t *Transport) peer(id member.ID) *peer {
+// peersMax is how many peers without a link or a session are kept.
+const peersMax = 1024
+
+// enter gives what is known of a node to one more user of it, who has dialled it or not.
+func (t *Transport) enter(id member.ID, dialled bool) *peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
@@ -50,7 +59,45 @@ func (t *Transport) peer(id member.ID) *peer {
 		p = &peer{why: "RDMA is being set up"}
 		t.peers[id] = p
 	}
+	p.users++
+	p.known = p.known || dialled
 	return p
+}
+
+// leave ends what enter has begun. Of too many that nobody uses the one that was left first is
+// forgotten, one that was never dialled before others: strangers come under any number
+// of names. A node that comes back after that is counted from 0.
+func (t *Transport) leave(p *peer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p.users--; p.users > 0 {
+		return
+	}
+	t.leaves++
+	p.left = t.leaves
+	var first member.ID
+	var oldest *peer
+	idle := 0
+	for id, q := range t.peers {
+		if q.users > 0 {
+			continue
+		}
+		idle++
+		if oldest == nil || !q.known && oldest.known || q.known == oldest.known && q.left < oldest.left {
+			first, oldest = id, q
+		}
+	}
+	if idle > peersMax {
+		delete(t.peers, first)
+	}
+}
+
+// knows reports whether this node has ever dialled another, as far as it remembers.
+func (t *Transport) knows(id member.ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peers[id]
+	return p != nil && p.known
 }
 
 // becomes notes what is so now; true: that is news for the log. A peer that is down once more

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/spillway-kv/spillway/cluster/member"
 	"github.com/spillway-kv/spillway/cluster/transport"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 	"github.com/spillway-kv/spillway/engine/offheap"
@@ -25,9 +24,10 @@ func (q *recording) PostWrites(_ uint64, list []fabric.Write) error {
 // still makes a sender whose writes are kept, and a request of some blocks for it, on lines
 // from its number on.
 func still(t *testing.T, requests ...int) (d *sender, q *recording, asked []*asked) {
-	s := newServing(&Transport{peers: map[member.ID]*peer{}})
+	s := newServing(&Transport{})
 	s.t.o.setDefaults()
 	g := newGuest(s, helloOf(1), 16)
+	g.of = &peer{}
 	q = &recording{}
 	d = newSender(g, &port{}, q, &callerRail{}, sendsMax)
 	g.rails = []*sender{d}

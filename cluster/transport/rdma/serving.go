@@ -13,11 +13,14 @@ import (
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
 
-// Bounds of what peers have of a serving.
+// Bounds of what peers have of a serving. Strangers are peers that this node has never dialled,
+// as it does with every member of its pool: anybody can come under any number of names, and
+// members are to find room all the same.
 const (
 	guestsMax     = 1024
+	strangersMax  = 512 // sessions of strangers
 	peerGuestsMax = 4
-	waitingMax    = 256 // that are not held yet: with one more the oldest of them ends
+	waitingMax    = 256 // that are not held yet: with one more the oldest of them ends, a stranger's if there is one
 )
 
 // serving is the side of a Transport that has the blocks: the sessions that peers have made.
@@ -87,9 +90,13 @@ func (s *serving) enter(g *guest) error {
 	if s.closed {
 		return &transport.RemoteError{Code: transport.CodeClosing, Text: "the node stops"}
 	}
-	if n := s.ofPeerLocked(g.peer.Node); n >= peerGuestsMax || len(s.guests) >= guestsMax {
-		return &transport.RemoteError{Code: transport.CodeBusy, Text: fmt.Sprintf("%d RDMA sessions of this peer, %d in all", n, len(s.guests))}
+	g.known = s.t.knows(g.peer.Node)
+	n, strangers := s.countLocked(g.peer.Node)
+	if n >= peerGuestsMax || len(s.guests) >= guestsMax || !g.known && strangers >= strangersMax {
+		return &transport.RemoteError{Code: transport.CodeBusy,
+			Text: fmt.Sprintf("%d RDMA sessions of this peer, %d in all, %d of nodes that this one has not dialled", n, len(s.guests), strangers)}
 	}
+	g.of = s.t.enter(g.peer.Node, false)
 	for g.number == 0 || s.guests[g.number] != nil {
 		g.number = randomNumber()
 	}
@@ -103,18 +110,23 @@ func (s *serving) enter(g *guest) error {
 func (s *serving) waitLocked(g *guest) {
 	s.waiting = append(slices.DeleteFunc(s.waiting, func(g *guest) bool { return !g.waits() }), g)
 	if len(s.waiting) > waitingMax {
-		s.waiting[0].fail(errNotHeld)
-		s.waiting = slices.Delete(s.waiting, 0, 1)
+		i := max(0, slices.IndexFunc(s.waiting, func(g *guest) bool { return !g.known }))
+		s.waiting[i].fail(errNotHeld)
+		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
 }
 
-func (s *serving) ofPeerLocked(peer member.ID) (n int) {
+// countLocked says how many sessions a peer has, and how many strangers have.
+func (s *serving) countLocked(peer member.ID) (of, strangers int) {
 	for _, g := range s.guests {
 		if g.peer.Node == peer {
-			n++
+			of++
+		}
+		if !g.known {
+			strangers++
 		}
 	}
-	return n
+	return of, strangers
 }
 
 func randomNumber() uint64 {
@@ -124,6 +136,7 @@ func randomNumber() uint64 {
 }
 
 func (s *serving) forget(g *guest) {
+	s.t.leave(g.of)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.guests, g.number)

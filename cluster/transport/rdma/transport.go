@@ -29,6 +29,7 @@ type Transport struct {
 	closing sync.Once
 	mu      sync.Mutex
 	peers   map[member.ID]*peer
+	leaves  uint64 // of users of peers, so far
 	links   map[*Link]bool
 	closed  bool
 }
@@ -78,6 +79,7 @@ func (t *Transport) Dial(ctx context.Context, address string, self transport.Hel
 	}
 	l := newLink(t, control)
 	if !t.add(l) {
+		t.leave(l.peer)
 		_ = control.Close()
 		return nil, fmt.Errorf("%w: the transport is closed", transport.ErrLost)
 	}
@@ -97,6 +99,7 @@ func (t *Transport) add(l *Link) bool {
 }
 
 func (t *Transport) remove(l *Link) {
+	t.leave(l.peer)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.links, l)
