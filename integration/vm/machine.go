@@ -18,8 +18,10 @@ import (
 	"github.com/spillway-kv/spillway/integration/vm/wire"
 )
 
-// bootTime bounds the start of a machine.
-const bootTime = 2 * time.Minute
+const (
+	bootTime = 2 * time.Minute  // bounds the start of a machine
+	endTime  = 10 * time.Second // bounds the end of qemu, after its machine has ended
+)
 
 // Options of a machine.
 type Options struct {
@@ -121,7 +123,14 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 }
 
-func (m *Machine) lost() error { return fmt.Errorf("%w\n%s", ErrGone, m.console) }
+// lost is ErrGone with what is known of it.
+func (m *Machine) lost() error {
+	console := m.console.String()
+	if strings.Contains(console, hungText) {
+		return fmt.Errorf("%w: %w\n%s", ErrGone, ErrHung, console)
+	}
+	return fmt.Errorf("%w\n%s", ErrGone, console)
+}
 
 // hear takes reports until the machine is gone, and ends all its processes then.
 func (m *Machine) hear() {
@@ -141,6 +150,10 @@ func (m *Machine) hear() {
 			m.mu.Unlock()
 			p.take(r)
 		}
+	}
+	select {
+	case <-m.gone: // and all of its console is there
+	case <-time.After(endTime):
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,6 +36,9 @@ var (
 	ErrMissing = errors.New("missing for a virtual machine")
 	// ErrGone: the machine has ended, or never came up; the text has the end of its console.
 	ErrGone = errors.New("the virtual machine is gone")
+	// ErrHung: it has ended because a processor was spinning in the machine's kernel. The
+	// error is ErrGone, too, and the console tells where.
+	ErrHung = errors.New("its kernel hung")
 )
 
 // Missing says what this host lacks for a machine, or for programs with the tag verbs; nil if

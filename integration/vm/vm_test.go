@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,47 +87,76 @@ func (k kit) boot(t *testing.T, o Options) *Machine {
 	return m
 }
 
-// pass runs a program in the machine, which must end with code 0.
-func pass(t *testing.T, m *Machine, limit time.Duration, c Command) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	c.Dir = "/tmp"
-	r, err := m.Run(ctx, c)
-	t.Logf("%s: code %d after %v\n%s", strings.Join(c.Argv, " "), r.Code, r.Took.Round(100*time.Millisecond), r.Output)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, m.Console())
-	}
-	if r.Code != 0 {
-		t.Errorf("code %d\n%s", r.Code, m.Console())
-	}
-	return r.Output
-}
-
-func shutdown(t *testing.T, m *Machine) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := m.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
 // guestTest is a test that runs in a machine.
 type guestTest struct {
 	program, name string // "/pair", "Blocks"
 	limit         time.Duration
 }
 
-func (g guestTest) run(t *testing.T, m *Machine) (output string) {
-	t.Run(strings.TrimSuffix(g.program[1:]+"-"+g.name, "$"), func(t *testing.T) {
-		output = pass(t, m, g.limit, Command{
-			Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair" || g.program == "/pool"), fmt.Sprintf("-test.short=%v", g.program == "/rdma" && !long),
-				fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
-			Env: []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"},
-		})
+func (g guestTest) command() Command {
+	return Command{
+		Argv: []string{g.program, fmt.Sprintf("-test.v=%v", g.program == "/pair" || g.program == "/pool"), fmt.Sprintf("-test.short=%v", g.program == "/rdma" && !long),
+			fmt.Sprintf("-test.timeout=%v", g.limit-5*time.Second), "-test.run=^Test" + g.name},
+		Env: []string{"SPILLWAY_RDMA_PORTS=rxe1,rxe2"}, Dir: "/tmp",
+	}
+}
+
+// mostHangs is how often the kernel of a machine may hang while the tests of a ground run.
+// Linux 6.1 does, a few times in a hundred runs: XXX. Whatever hung is run again in a new machine.
+const mostHangs = 1
+
+// ground is a machine in which tests run one after the other, and the next machine when its
+// kernel has hung.
+type ground struct {
+	t       *testing.T
+	kit     kit
+	options Options
+	machine *Machine
+	hangs   int
+}
+
+func (k kit) ground(t *testing.T, o Options) *ground {
+	return &ground{t: t, kit: k, options: o, machine: k.boot(t, o)}
+}
+
+// run gives what the test has printed.
+func (g *ground) run(test guestTest) (output string) {
+	g.t.Run(strings.TrimSuffix(test.program[1:]+"-"+test.name, "$"), func(t *testing.T) {
+		r, err := g.try(t, test)
+		for errors.Is(err, ErrHung) && g.hangs < mostHangs {
+			g.hangs++
+			t.Logf("once more, in a new machine: %v", err)
+			g.machine = g.kit.boot(g.t, g.options)
+			r, err = g.try(t, test)
+		}
+		output = r.Output
+		if err != nil {
+			t.Fatalf("%v\n%s", err, g.machine.Console())
+		}
+		if r.Code != 0 {
+			t.Errorf("code %d\n%s", r.Code, g.machine.Console())
+		}
 	})
 	return output
+}
+
+func (g *ground) try(t *testing.T, test guestTest) (Result, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), test.limit)
+	defer cancel()
+	c := test.command()
+	r, err := g.machine.Run(ctx, c)
+	t.Logf("%s: code %d after %v\n%s", strings.Join(c.Argv, " "), r.Code, r.Took.Round(100*time.Millisecond), r.Output)
+	return r, err
+}
+
+// end powers the machine off.
+func (g *ground) end() {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
+	defer cancel()
+	if err := g.machine.Shutdown(ctx); err != nil {
+		g.t.Error(err)
+	}
 }
 
 // TestMachine runs, in one machine, everything that wants RDMA devices or drives; and in a
@@ -138,8 +168,8 @@ func TestMachine(t *testing.T) {
 		"/daemon":       "./cmd/spillway/daemon", "/doctor": "./cmd/spillway/doctor",
 	}, "verbs")
 	one, two := Drive{Path: k.drive(t, "one")}, Drive{Path: k.drive(t, "two")}
-	m := k.boot(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
-	for _, g := range []guestTest{
+	g := k.ground(t, Options{MemoryMiB: 4096, Drives: []Drive{one, two}})
+	for _, test := range []guestTest{
 		{"/verbs", "", 4 * time.Minute},
 		{"/rdma", "Verbs", 5 * time.Minute},
 		{"/planted-rdma", "VerbsPlanted$", time.Minute},
@@ -150,30 +180,30 @@ func TestMachine(t *testing.T) {
 		{"/pair", "Rights$", 3 * time.Minute},
 		{"/pair", "NoLibrary$", 2 * time.Minute},
 	} {
-		g.run(t, m)
+		g.run(test)
 	}
-	written := guestTest{"/pair", "MediaWrite$", time.Minute}.run(t, m)
-	shutdown(t, m)
+	written := g.run(guestTest{"/pair", "MediaWrite$", time.Minute})
+	g.end()
 	if t.Failed() || written == "" { // empty: not among the tests that were asked for
 		return
 	}
 	one.FailSector = findMark(t, one.Path, written)
-	m = k.boot(t, Options{Drives: []Drive{one}})
-	guestTest{"/pair", "MediaRead$", time.Minute}.run(t, m)
-	shutdown(t, m)
+	g = k.ground(t, Options{Drives: []Drive{one}})
+	g.run(guestTest{"/pair", "MediaRead$", time.Minute})
+	g.end()
 }
 
 // TestPool runs the suite of the pool (integration/pool) over RDMA: three nodes in trouble, and
 // a benchmark through one; with SPILLWAY_LONG all of it that can be on one machine.
 func TestPool(t *testing.T) {
 	k := newKit(t, map[string]string{"/pool": "./integration/pool"}, "verbs")
-	m := k.boot(t, Options{MemoryMiB: 6144})
+	g := k.ground(t, Options{MemoryMiB: 6144})
 	some, limit := "(Three|Fio)$", 4*time.Minute
 	if long {
 		some, limit = "", time.Hour
 	}
-	guestTest{"/pool", some, limit}.run(t, m)
-	shutdown(t, m)
+	g.run(guestTest{"/pool", some, limit})
+	g.end()
 }
 
 // findMark gives the sector of a drive that begins with what a test has printed behind MARK.

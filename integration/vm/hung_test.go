@@ -1,0 +1,27 @@
+package vm
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestHung: a machine that ended because its kernel hung says so, and any other does not. No
+// machine can be made to hang for a test: the words are those of Linux's kernel/watchdog.c.
+func TestHung(t *testing.T) {
+	for said, hung := range map[string]bool{
+		"": false,
+		"watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [spillway:353]":        false,
+		"Kernel panic - not syncing: softlockup: hung tasks":                      true,
+		"Kernel panic - not syncing: Attempted to kill init! exitcode=0x0000000b": false,
+	} {
+		m := &Machine{console: &tail{}}
+		for range 3 {
+			_, _ = m.console.Write([]byte(strings.Repeat("[  171.125722] a line of the kernel\n", 100)))
+		}
+		_, _ = m.console.Write([]byte("[  171.125722] " + said + "\n[  171.2] CPU: 1 PID: 353\n"))
+		if err := m.lost(); errors.Is(err, ErrHung) != hung || !errors.Is(err, ErrGone) {
+			t.Errorf("%q: %v", said, err)
+		}
+	}
+}
