@@ -73,6 +73,53 @@ func TestDoctorConfig(t *testing.T) {
 	process{t: t, machine: m}.run("doctor", "--config", "/none", dir).want(t, exitError, "", "/none")
 }
 
+// TestDoctorStores: without a directory every store of the configuration is looked at, each
+// by its own capacity; with one, that alone.
+func TestDoctorStores(t *testing.T) {
+	m := calm(nil)
+	for stores := range 4 {
+		var dirs []string
+		var text strings.Builder
+		for i := range stores {
+			dirs = append(dirs, t.TempDir())
+			fmt.Fprintf(&text, "[[store]]\ndir = %q\ncapacity = %q\n", dirs[i], []string{"1MiB", "8000TiB", "2MiB"}[i])
+		}
+		file := write(t, "c.toml", text.String())
+		visit := func(code exitCode, dirs []string, args ...string) {
+			t.Helper()
+			got := process{t: t, machine: m}.run(append([]string{"doctor", "--json", "--config", file}, args...)...).want(t, code, "", "")
+			lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+			if len(lines) != len(dirs) {
+				t.Fatalf("%d objects for %d directories: %s", len(lines), len(dirs), got.stdout)
+			}
+			for i, line := range lines {
+				if v := object(t, line, "doctor"); v["dir"] != dirs[i] || (v["bad"] != 0.0) != (code == exitError && (i == 1 || len(dirs) == 1)) {
+					t.Errorf("object %d is of %v with %v bad, want %s", i, v["dir"], v["bad"], dirs[i])
+				}
+			}
+		}
+		elsewhere := t.TempDir()
+		visit(exitPass, []string{elsewhere}, elsewhere)
+		visit(exitError, []string{elsewhere}, "--capacity", "8000TiB", elsewhere)
+		switch stores {
+		case 0:
+			process{t: t, machine: m}.run("doctor", "--config", file).want(t, exitUsage, "", "no directory to look at")
+			continue
+		case 1:
+			visit(exitPass, dirs)
+		default:
+			visit(exitError, dirs)
+		}
+		out := process{t: t, machine: m}.run("doctor", "--config", file, "--capacity", "1MiB").want(t, exitPass, "", "").stdout
+		for _, dir := range dirs {
+			if has := strings.Contains(out, "store "+dir+"\n"); has != (stores > 1) {
+				t.Errorf("%d stores, a heading for %s: %v\n%s", stores, dir, has, out)
+			}
+		}
+	}
+	process{t: t, machine: m}.run("doctor").want(t, exitUsage, "", "give DIR, or --config")
+}
+
 // TestDoctorElsewhere: no store is made, whatever is asked.
 func TestDoctorElsewhere(t *testing.T) {
 	empty := t.TempDir()
@@ -85,8 +132,6 @@ func TestDoctorElsewhere(t *testing.T) {
 	}
 	file := write(t, "photo.jpg", "x")
 	process{t: t, machine: calm(nil)}.run("doctor", filepath.Dir(file)).want(t, exitError, `"photo.jpg" and no store file`, "")
-	process{t: t}.run("doctor").want(t, exitUsage, "", "expected")
-
 	dir, _ := newStore(t)
 	if err := os.WriteFile(filepath.Join(dir, "SPILLWAY"), []byte("SPWYSTO1 and nonsense, long enough"), 0o600); err != nil {
 		t.Fatal(err)

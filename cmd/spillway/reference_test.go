@@ -96,7 +96,7 @@ func markdown(t *testing.T) string {
 			}
 		}
 	}
-	p("\n## JSON\n\nWith `--json` a command prints one object a line on standard output; `inspect` prints many,\nall others one. Every object has a `type`. Fields are only ever added. A field marked\n*optional* may be absent.\n")
+	p("\n## JSON\n\nWith `--json` a command prints one object a line on standard output; `inspect` prints many,\n`doctor` one for each store, all others one. Every object has a `type`. Fields are only ever added. A field marked\n*optional* may be absent.\n")
 	for _, n := range leaves() {
 		r, ok := n.Target.Addr().Interface().(reporter)
 		if !ok {

@@ -270,7 +270,7 @@ format = "json"
 	}
 	for _, field := range unset(reflect.ValueOf(*f), "") {
 		if !slices.Contains([]string{"socket.token", "admin.allow_remote", "admin.token_file", "namespace.token_file", "limits.stop_time", "limits.pinned_memory", "gate.model",
-			"pool.keyring", "pool.tls_cert", "pool.tls_key", "pool.tls_ca"}, field) {
+			"pool.keyring", "pool.tls_cert", "pool.tls_key", "pool.tls_ca", "pool.tls_names"}, field) {
 			t.Errorf("this test does not set %s", field)
 		}
 	}

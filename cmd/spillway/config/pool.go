@@ -29,6 +29,7 @@ type Pool struct {
 	TLSCert         string   `toml:"tls_cert"`         // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
 	TLSKey          string   `toml:"tls_key"`          // a file with its key
 	TLSCA           string   `toml:"tls_ca"`           // a file with the certificates that those of the nodes are signed by
+	TLSNames        bool     `toml:"tls_names"`        // a node's name must stand among the DNS names of its certificate; else any certificate of tls_ca will do for any node
 	Copies          int      `toml:"copies"`           // of each new block, on different nodes, 1 to 3
 	Placement       string   `toml:"placement"`        // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
 	MatchTime       Duration `toml:"match_time"`       // how long a match waits for other nodes
@@ -148,6 +149,9 @@ func (f *File) checkPool() error {
 	}
 	if n := p.tlsFiles(); n != 0 && n != 3 {
 		return &Error{Text: "pool.tls_cert, pool.tls_key and pool.tls_ca go together: give all of them, or none"}
+	}
+	if p.TLSNames && !p.TLS() {
+		return &Error{Text: "pool.tls_names is about certificates: give pool.tls_cert, pool.tls_key and pool.tls_ca"}
 	}
 	if _, err := p.NodeName(); err != nil {
 		return &Error{Text: err.Error()}

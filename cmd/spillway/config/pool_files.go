@@ -62,8 +62,13 @@ func (p *Pool) explainCertificate() string {
 	if err != nil {
 		return err.Error()
 	}
+	o := x509.VerifyOptions{Roots: roots}
+	if p.TLSNames {
+		o.DNSName, _ = p.NodeName() // checked
+	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-		if _, err = leaf.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+		o.KeyUsages = []x509.ExtKeyUsage{use}
+		if _, err = leaf.Verify(o); err != nil {
 			return fmt.Sprintf("the others refuse the certificate of %s: %v", strings.TrimPrefix(leaf.Subject.String(), "CN="), err)
 		}
 	}

@@ -15,9 +15,15 @@ import (
 // rdmaPort is a device, or one of its ports.
 var rdmaPort = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,63}(:[1-9][0-9]{0,2})?$`)
 
+// rdmaPortsMax is how many ports the transport uses at most.
+const rdmaPortsMax = 8
+
 func (p *Pool) checkRDMA() *keyError {
 	if p.Transport != TransportTCP && p.Transport != TransportRDMA {
 		return wrong("transport", "is %q, want tcp or rdma", p.Transport)
+	}
+	if len(p.RDMAPorts) > rdmaPortsMax {
+		return wrong("rdma_ports", "names %d, at most %d ports are used: give those", len(p.RDMAPorts), rdmaPortsMax)
 	}
 	seen := map[string]bool{}
 	for _, port := range p.RDMAPorts {
@@ -28,6 +34,11 @@ func (p *Pool) checkRDMA() *keyError {
 			return wrong("rdma_ports", "has %q twice", port)
 		}
 		seen[port] = true
+	}
+	for _, port := range p.RDMAPorts {
+		if device, _, ofOne := strings.Cut(port, ":"); ofOne && seen[device] {
+			return wrong("rdma_ports", "has %q twice: %q names all ports of the device", port, device)
+		}
 	}
 	for _, n := range []struct {
 		key              string

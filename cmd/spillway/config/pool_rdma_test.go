@@ -3,16 +3,62 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"crypto/x509"
 
 	"github.com/spillway-kv/spillway/cluster/node"
+	"github.com/spillway-kv/spillway/cluster/transport/rdma"
 	"github.com/spillway-kv/spillway/cluster/transport/rdma/fabric"
 )
+
+// TestRDMAPorts: no port can be named twice, in whatever way, nor more than are used.
+func TestRDMAPorts(t *testing.T) {
+	names := []string{"a", "a:1", "a:2", "b", "b:1", "c.d:1", "c.d:2", "e_1", "e_1:1", "f", "g", "h", "i", "j:7"}
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var ports []string
+		for range rng.IntN(12) {
+			ports = append(ports, names[rng.IntN(len(names))])
+		}
+		twice := false
+		for i, one := range ports {
+			for _, other := range ports[:i] {
+				twice = twice || one == other || strings.HasPrefix(one, other+":") || strings.HasPrefix(other, one+":")
+			}
+		}
+		quoted := make([]string, len(ports))
+		for i := range ports {
+			quoted[i] = strconv.Quote(ports[i])
+		}
+		_, err := Parse("c.toml", []byte("[pool]\nrdma_ports = ["+strings.Join(quoted, ", ")+"]\n"))
+		want := ""
+		switch {
+		case len(ports) > 8:
+			want = fmt.Sprintf("c.toml:2: pool.rdma_ports names %d, at most 8 ports are used", len(ports))
+		case twice:
+			want = "twice"
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("seed %d, %q: %v, want %q", seed, ports, err, want)
+		}
+	}
+	// The transport's bound is the same.
+	var found []fabric.Port
+	for i := range 2 * rdmaPortsMax {
+		found = append(found, fabric.Port{Device: fmt.Sprint("d", i), Number: 1, Ethernet: true, Active: true, Limits: fabric.Limits{ReceivesMax: 1 << 15},
+			GIDs: []fabric.GID{{Index: 1, Type: fabric.RoCEv2, Address: netip.MustParseAddr("10.0.0.1")}}})
+	}
+	if chosen, _, err := rdma.Choose(found, nil, 0); err != nil || len(chosen) != rdmaPortsMax {
+		t.Errorf("the transport chooses %d of %d ports: %v", len(chosen), len(found), err)
+	}
+}
 
 // TestRDMALines: what is wrong with a value for RDMA is said with its line, and every bound
 // is where it is said to be.

@@ -161,7 +161,7 @@ func certificates(t *testing.T, dir string, days int, uses ...x509.ExtKeyUsage) 
 	caKey, der := make(ca, ca, nil)
 	put("ca", "CERTIFICATE", der)
 	key, der := make(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node-a"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(0, 0, days),
-		ExtKeyUsage: uses}, ca, caKey)
+		DNSNames: []string{"a.cluster", "b"}, ExtKeyUsage: uses}, ca, caKey)
 	put("cert", "CERTIFICATE", der)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -208,6 +208,19 @@ func TestPoolFiles(t *testing.T) {
 	good := ofPool(secured("cert", "key", "ca"))
 	if text := strings.Join(good.Explain(), "\n"); !strings.Contains(text, "the certificate of node-a is good until 20") {
 		t.Error(text)
+	}
+	for name, fits := range map[string]bool{"a.cluster": true, "b": true, "c": false, "cluster": false, "node-a": false} {
+		named := ofPool(secured("cert", "key", "ca") + "tls_names = true\n")
+		named.Pool.Name = name
+		if err := named.Check(); err != nil {
+			t.Error(err)
+		}
+		if text := strings.Join(named.Explain(), "\n"); strings.Contains(text, "refuse the certificate of node-a") == fits || strings.Contains(text, "is good until") != fits {
+			t.Errorf("a node named %s: %s", name, text)
+		}
+	}
+	if err := ofPool("tls_names = true\n").Check(); err == nil || !strings.Contains(err.Error(), "pool.tls_names is about certificates") {
+		t.Errorf("names without certificates: %v", err)
 	}
 	for _, c := range []struct {
 		days int

@@ -76,7 +76,7 @@ func (d *daemon) transportOptions() tcp.Options {
 	c := &d.config.Pool
 	o := tcp.Options{Listen: c.Bind, Connections: c.Connections, Logger: d.log}
 	if c.TLS() {
-		o.TLS = &tcp.TLS{CA: c.TLSCA, Certificate: c.TLSCert, Key: c.TLSKey}
+		o.TLS = &tcp.TLS{CA: c.TLSCA, Certificate: c.TLSCert, Key: c.TLSKey, CheckNames: c.TLSNames}
 	}
 	return o
 }
