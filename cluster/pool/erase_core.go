@@ -12,12 +12,6 @@ import (
 	"github.com/spillway-kv/spillway/engine/planted"
 )
 
-// ErrErasures says that a bound on what the pool remembers of erasures is reached.
-var ErrErasures = errors.New("too many different erasures to remember")
-
-// pairsMax bounds the pairs of a namespace and a node that has erased in it.
-const pairsMax = 1 << 14
-
 // eraser is a node's part in erasing: what it knows of deletions and drops in the whole
 // pool, durably.
 //
@@ -44,6 +38,7 @@ type eraser struct {
 	told   atomic.Uint64 // this node's own erasures up to here have been told to the others, as far as they could be
 	open   atomic.Bool   // peers are answered
 	leaves atomic.Bool   // the node says that it leaves
+	full   atomic.Bool   // it was told of more than it can remember
 	opened chan struct{}
 	merged chan struct{} // has something in it when mates have changed
 	counts eraseCounters

@@ -51,3 +51,14 @@ func (p *Pool) FailState(err error) {
 	defer func() { <-p.erase.logging }()
 	_ = p.erase.state.fail(err)
 }
+
+// Remembered is how much is: namespaces, nodes, and pairs of both.
+func (p *Pool) Remembered() [3]int {
+	p.erase.mu.RLock()
+	defer p.erase.mu.RUnlock()
+	k := p.erase.known
+	return [3]int{len(k.spaces), len(k.origins), k.pairs}
+}
+
+// RememberedMax bounds it.
+var RememberedMax = [3]int{spacesMax, originsMax, pairsMax}

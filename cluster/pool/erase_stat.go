@@ -10,6 +10,7 @@ type eraseCounters struct {
 	deleted, dropped, taken, forgotten, missing atomic.Uint64
 	raised, cleared, refused                    atomic.Uint64
 	behind, floors, caughtUp, merges            atomic.Uint64
+	overfull                                    atomic.Uint64
 }
 
 // EraseStat is what a node knows of erasures in its pool.
@@ -33,6 +34,7 @@ type EraseStat struct {
 	Outdated   uint64 `json:"outdated"`   // calls refused as they were about a dropped incarnation
 	CaughtUp   uint64 `json:"caught_up"`  // calls of this node that were refused so, and merged
 	Merges     uint64 `json:"merges"`     // times that it and another knew the same
+	Overfull   uint64 `json:"overfull"`   // times that it was told of more than it can remember, and gave up all its blocks
 }
 
 func (e *eraser) stat() EraseStat {
@@ -40,7 +42,7 @@ func (e *eraser) stat() EraseStat {
 	s := EraseStat{Joined: e.open.Load(), Damages: e.damages,
 		Deleted: c.deleted.Load(), Dropped: c.dropped.Load(), Taken: c.taken.Load(), Forgotten: c.forgotten.Load(),
 		Missing: c.missing.Load(), Raised: c.raised.Load(), Cleared: c.cleared.Load(), Refused: c.refused.Load(),
-		Behind: c.behind.Load(), Outdated: c.floors.Load(), CaughtUp: c.caughtUp.Load(), Merges: c.merges.Load()}
+		Behind: c.behind.Load(), Outdated: c.floors.Load(), CaughtUp: c.caughtUp.Load(), Merges: c.merges.Load(), Overfull: c.overfull.Load()}
 	if cause := e.failed.Load(); cause != nil {
 		s.Failed = (*cause).Error()
 	}

@@ -24,7 +24,8 @@ type effect struct {
 }
 
 // takeIn takes in what another node has told of erasures: when it returns without an
-// error they have had their effect here, durably, and are known.
+// error they have had their effect here, durably, and are known. What is more than a node
+// remembers is ErrErasures: then no block is left here that it could be meant for.
 func (e *eraser) takeIn(ctx context.Context, floors []peer.Floor, groups []peer.Group) error {
 	if len(floors)+len(groups) == 0 {
 		return nil
@@ -36,6 +37,12 @@ func (e *eraser) takeIn(ctx context.Context, floors []peer.Floor, groups []peer.
 	t := e.news(floors, groups)
 	if t == nil {
 		return nil
+	}
+	e.mu.RLock()
+	full := e.known.room(&t.batch)
+	e.mu.RUnlock()
+	if full != nil {
+		return e.giveUp(ctx, t, full)
 	}
 	var h holding
 	for space, f := range t.spaces {
@@ -225,25 +232,6 @@ func (e *eraser) dropHere(ctx context.Context, space Space) error {
 	}
 	e.counts.dropped.Add(1)
 	e.p.o.Journal.Add(journal.Erased, "", "namespace %q was dropped: it is at incarnation %d", space.Descriptor().Name, to)
-	return nil
-}
-
-// bound refuses erasures of a kind that cannot be remembered any more.
-func (e *eraser) bound(space [32]byte) error {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	s := e.known.spaces[space]
-	if s != nil && s.clock.Of(e.self) > 0 {
-		return nil
-	}
-	switch {
-	case e.known.pairs >= pairsMax:
-		return fmt.Errorf("%w: %d pairs of a namespace and a node that has erased in it", ErrErasures, e.known.pairs)
-	case len(e.known.spaces) >= peer.FloorsMax/2:
-		return fmt.Errorf("%w: in %d namespaces", ErrErasures, len(e.known.spaces))
-	case e.known.origins[e.self] == nil && len(e.known.origins) >= peer.OriginsMax/2:
-		return fmt.Errorf("%w: %d nodes have erased something since the pool was made", ErrErasures, len(e.known.origins))
-	}
 	return nil
 }
 

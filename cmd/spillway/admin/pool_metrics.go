@@ -74,6 +74,7 @@ var poolRows = []row[poolFacts]{
 	{"pool_erase_total", eraseHelp, "what", "namespaces_learned", func(f *poolFacts) float64 { return float64(f.stat.Erase.Raised) }},
 	{"pool_erase_total", eraseHelp, "what", "namespaces_given_up", func(f *poolFacts) float64 { return float64(f.stat.Erase.Cleared) }},
 	{"pool_erase_unconfirmed_total", "Members that did not confirm an erasure in time; they learn of it before they are asked again.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Missing) }},
+	{"pool_erase_overfull_total", "Times that others told of more erasures than this node can remember: it gives up all its blocks each time.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Overfull) }},
 	{"pool_erase_damages", "Times, ever, that what this node knew of erasures was damaged, and was learned anew.", "", "", func(f *poolFacts) float64 { return float64(f.stat.Erase.Damages) }},
 	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "behind", func(f *poolFacts) float64 { return float64(f.stat.Erase.Behind) }},
 	{"pool_calls_refused_total", "Calls of peers refused, as this node knew less of erasures than they, or they less than it.", "reason", "outdated", func(f *poolFacts) float64 { return float64(f.stat.Erase.Outdated) }},
