@@ -716,6 +716,68 @@ func TestPlain(t *testing.T) {
 	})
 }
 
+// TestLandingWaits: a fetch waits a moment for landing memory that others are about to give
+// back, in the order in which they came; then it goes by the control.
+func TestLandingWaits(t *testing.T) {
+	script(t, 1, nil, func(d *duo) {
+		s := d.up()
+		way := func() transport.Way { return d.caller.Way(helloOf(2).Node) }
+		full := d.fetch(heap(4 << 20))
+		c := <-d.peer.fetched
+		first := d.fetch(heap(3<<20), one(d.mapped(1000)))
+		first.running()
+		second := d.fetch(heap(2 << 20)) // there is no room for both
+		second.running()
+		time.Sleep(landingTime / 2)
+		s.send(c, 0)
+		c.done("")
+		full.over(transport.Done)
+		for _, f := range []*fetching{first, second} {
+			c = <-d.peer.fetched
+			if n := len(c.fetch.blocks); n != len(f.f.Blocks) {
+				d.Fatalf("a fetch of %d blocks, want the one of %d", n, len(f.f.Blocks))
+			}
+			for i := range c.fetch.blocks {
+				s.send(c, i)
+			}
+			c.done("")
+			f.over(transport.Done)
+			f.isFull(c, 0)
+		}
+		if w := way(); w.Fallbacks != 0 {
+			d.Errorf("%+v", w)
+		}
+
+		full = d.fetch(heap(4 << 20)) // and does not end
+		c = <-d.peer.fetched
+		began := time.Now()
+		waits := d.fetch(heap(1000), one(d.mapped(1000)))
+		<-d.peer.plain
+		if took := time.Since(began); took != landingTime || way().Fallbacks != 1 {
+			d.Errorf("a fetch has waited for %v, %+v", took, way())
+		}
+		waits.over(transport.Miss)
+		began = time.Now()
+		ctx, cancel := context.WithTimeout(d.Context(), 8*time.Millisecond)
+		defer cancel()
+		_, err := d.l.Fetch(ctx, 0x21, nil, &transport.Fetching{Blocks: []transport.Block{{Dst: heap(1000)}}})
+		<-d.peer.plain
+		if took := time.Since(began); err != nil || took < time.Millisecond || took > 2*time.Millisecond {
+			d.Errorf("a fetch with little time has taken %v, %v", took, err)
+		}
+		waits = d.fetch(heap(1000))
+		waits.running()
+		waits.cancel()
+		waits.over(transport.Late)
+		if waits.releases() != 1 {
+			d.Errorf("released %v", waits.released)
+		}
+		full.cancel()
+		s.word(<-d.peer.fenced)
+		full.over(transport.Late)
+	})
+}
+
 // TestBound: bytes in flight are bounded; who waits for them is Late at its end.
 func TestBound(t *testing.T) {
 	script(t, 1, func(o *Options, _ *scripted) { o.InFlight = 1000 }, func(d *duo) {

@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
 )
@@ -38,7 +39,7 @@ func (l *Link) place(ctx context.Context, s *session, body []byte, f *transport.
 		return nil, nil
 	}
 	if landing > 0 {
-		if r.berth = l.t.landing.take(landing); r.berth == nil {
+		if r.berth = l.berth(ctx, landing); r.berth == nil {
 			return nil, nil
 		}
 	}
@@ -49,6 +50,29 @@ func (l *Link) place(ctx context.Context, s *session, body []byte, f *transport.
 		return nil, r.allLate(err)
 	}
 	return r, nil
+}
+
+// landingTime is how long a fetch waits for landing memory, and no longer than an eighth of its
+// time: fetches that are answered give theirs back within that, and one that hangs is to hold
+// up others for no longer.
+const landingTime = 5 * time.Millisecond
+
+// berth takes landing memory for so many bytes, and waits a moment for it; nil: there is none.
+func (l *Link) berth(ctx context.Context, nBytes int) *berth {
+	if b := l.t.landing.take(nBytes); b != nil {
+		return b
+	}
+	most := landingTime
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(end)/8)
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	b, err := l.t.landing.wait(ctx, nBytes)
+	if err != nil {
+		return nil // the control knows what to do with a fetch whose time is over
+	}
+	return b
 }
 
 // alignBytes is what blocks in a berth begin at.

@@ -67,8 +67,8 @@ func (r *room) take(nBytes int) *berth {
 	return r.give(nBytes)
 }
 
-// wait is take of one unit that waits for its turn; an error when ctx ends, or when there is
-// nothing to wait for.
+// wait is take that waits for its turn; an error when ctx ends, or when there is nothing to
+// wait for.
 func (r *room) wait(ctx context.Context, nBytes int) (*berth, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

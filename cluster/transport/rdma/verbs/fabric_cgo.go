@@ -12,6 +12,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -39,12 +40,21 @@ type machine struct {
 	library *C.struct_sv_library // nil: not loaded
 }
 
+// untruths are variables of the environment that have the library pass over an error of the
+// kernel when an object is destroyed. Destroy would be no fence.
+var untruths = [...]string{"RDMAV_ALLOW_DISASSOC_DESTROY", "MLX4_DEVICE_FATAL_CLEANUP"}
+
 // load finds the library. It is never unloaded: its plug-ins do not expect that.
 func (m *machine) load() (*C.struct_sv_library, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.library != nil {
 		return m.library, nil
+	}
+	for _, name := range untruths {
+		if _, set := os.LookupEnv(name); set {
+			return nil, fmt.Errorf("%w: %s is set, with which the library says that a queue pair is destroyed when it may not be: unset it", fabric.ErrNone, name)
+		}
 	}
 	var text [C.SV_TEXT_BYTES]C.char
 	if rc := C.sv_load(m.name, &m.library, &text[0], C.SV_TEXT_BYTES); rc != 0 {

@@ -34,6 +34,20 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
+// TestUntruths: with a variable that has the library call destroyed what may not be there is no
+// RDMA.
+func TestUntruths(t *testing.T) {
+	for _, name := range untruths {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "1")
+			m := newFabric("libc.so.6", t.TempDir())
+			if _, err := m.Ports(); !errors.Is(err, fabric.ErrNone) || !strings.Contains(err.Error(), name+" is set") || m.library != nil {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // TestNotLinked: a program with the tag starts where the library is missing.
 func TestNotLinked(t *testing.T) {
 	self, err := os.Executable()
