@@ -749,7 +749,7 @@ func TestLandingWaits(t *testing.T) {
 		}
 
 		full = d.fetch(heap(4 << 20)) // and does not end
-		c = <-d.peer.fetched
+		<-d.peer.fetched
 		began := time.Now()
 		waits := d.fetch(heap(1000), one(d.mapped(1000)))
 		<-d.peer.plain
