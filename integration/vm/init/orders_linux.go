@@ -108,7 +108,8 @@ func (a *servant) tell(id int, cmd *exec.Cmd, read *os.File) {
 			break
 		}
 	}
-	_ = cmd.Wait() // its state says all
+	_ = cmd.Wait()                                // its state says all
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // what it has left behind, if anything
 	status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	code := status.ExitStatus()
 	if status.Signaled() {
