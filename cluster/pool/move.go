@@ -59,7 +59,9 @@ const (
 type mover struct {
 	p    *Pool
 	wake chan struct{} // room for one: something has changed
-	hot  *hotReads     // nil: no copies of what is read often
+	hot  hotReads
+
+	bytesPerSecond atomic.Int64
 
 	mu       sync.Mutex         // guards what follows, and the holders of a copying
 	drain    *DrainStat         // of this drain; another one at each change
@@ -76,10 +78,22 @@ type mover struct {
 
 func newMover(p *Pool) *mover {
 	m := &mover{p: p, drain: &DrainStat{}, wake: make(chan struct{}, 1), repaired: time.Now()}
-	if p.o.Move.HotReads > 0 {
-		m.hot = newHotReads(p.o.Move.HotReads)
-	}
+	m.bytesPerSecond.Store(p.o.Move.BytesPerSecond)
+	m.hot.most.Store(uint32(p.o.Move.HotReads))
 	return m
+}
+
+// SetMoves changes what MoveOptions.BytesPerSecond and HotReads say, while the pool runs. What
+// is on its way goes on.
+func (p *Pool) SetMoves(bytesPerSecond int64, hotReads int) error {
+	o := p.o.Move
+	o.BytesPerSecond, o.HotReads = bytesPerSecond, hotReads
+	if err := o.validate(); err != nil {
+		return err
+	}
+	p.move.bytesPerSecond.Store(bytesPerSecond)
+	p.move.hot.most.Store(uint32(hotReads))
+	return nil
 }
 
 // Drain has this node hand its blocks over and then leave, from now on and over restarts.
@@ -200,7 +214,7 @@ func (m *mover) pace(ctx context.Context, nBytes int64) bool {
 	if at.Before(now) {
 		at = now
 	}
-	m.nextSend = at.Add(time.Duration(float64(nBytes) / float64(m.p.o.Move.BytesPerSecond) * float64(time.Second)))
+	m.nextSend = at.Add(time.Duration(float64(nBytes) / float64(m.bytesPerSecond.Load()) * float64(time.Second)))
 	m.mu.Unlock()
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spillway-kv/spillway/cluster/peer"
 	"github.com/spillway-kv/spillway/engine"
@@ -18,8 +19,9 @@ const (
 	hotAge    = 4
 	// hotWaitMax bounds the blocks that wait for their copy here.
 	hotWaitMax = 4096
-	// hotCopyMax is how many are copied at once.
-	hotCopyMax = 64
+	// hotCopyMax is how many are copied at once, and hotCopyBytes how much, or one.
+	hotCopyMax   = 64
+	hotCopyBytes = pushBytes
 )
 
 // HotStat counts copies here of blocks that others have and this node reads often.
@@ -40,9 +42,9 @@ type HotRead struct {
 }
 
 // hotReads counts reads from others in a small sketch, and keeps what is read often until
-// it has been copied. A nil one does nothing.
+// it has been copied.
 type hotReads struct {
-	most uint8
+	most atomic.Uint32 // reads that make a block hot; 0: none does
 
 	mu      sync.Mutex
 	counts  [hotCounts]uint8
@@ -57,17 +59,20 @@ type hotBlock struct {
 	HotRead
 }
 
-func newHotReads(most int) *hotReads {
-	return &hotReads{most: uint8(most), waiting: map[ID]bool{}}
-}
-
 // saw counts reads, and reports whether something waits to be copied.
 func (h *hotReads) saw(of Of, reads []HotRead) bool {
+	most := h.most.Load()
+	if most == 0 {
+		return false
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = map[ID]bool{}
+	}
 	for i := range reads {
 		h.stats.Seen++
-		if !h.countLocked(&reads[i].ID) || h.waiting[reads[i].ID] {
+		if !h.countLocked(&reads[i].ID, most) || h.waiting[reads[i].ID] {
 			continue
 		}
 		h.stats.Hot++
@@ -85,7 +90,7 @@ func (h *hotReads) saw(of Of, reads []HotRead) bool {
 
 // countLocked counts one read in two counters, the lower of which is believed, and reports
 // whether it makes the block hot.
-func (h *hotReads) countLocked(id *ID) bool {
+func (h *hotReads) countLocked(id *ID, most uint32) bool {
 	a, b := &h.counts[binary.LittleEndian.Uint32(id[:])%hotCounts], &h.counts[binary.LittleEndian.Uint32(id[8:])%hotCounts]
 	n := min(*a, *b)
 	for _, c := range []*uint8{a, b} {
@@ -99,14 +104,17 @@ func (h *hotReads) countLocked(id *ID) bool {
 			h.counts[i] /= 2
 		}
 	}
-	return n+1 >= h.most
+	return uint32(n)+1 >= most
 }
 
 // take is the next blocks of one namespace; none are left: nil.
 func (h *hotReads) take() (some []hotBlock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for len(some) < hotCopyMax && len(some) < len(h.queue) && h.queue[len(some)].of == h.queue[0].of {
+	for len(some) < len(h.queue) && h.queue[len(some)].of == h.queue[0].of {
+		if n := len(some); n > 0 && (n == hotCopyMax || (n+1)*h.queue[0].of.BlockBytes > hotCopyBytes) {
+			break
+		}
 		some = h.queue[:len(some)+1]
 	}
 	if h.queue = h.queue[len(some):]; len(h.queue) == 0 {
@@ -129,9 +137,6 @@ func (h *hotReads) end(some []hotBlock, copied int) {
 }
 
 func (h *hotReads) stat() (st HotStat) {
-	if h == nil {
-		return st
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	st = h.stats
@@ -140,21 +145,18 @@ func (h *hotReads) stat() (st HotStat) {
 }
 
 // CopiesHot says whether ReadFar is of any use.
-func (p *Pool) CopiesHot() bool { return p.move.hot != nil }
+func (p *Pool) CopiesHot() bool { return p.move.hot.most.Load() > 0 }
 
 // ReadFar tells of blocks that were loaded from other nodes for a client. What is read
 // often gets a copy here, if the options say so. It keeps nothing of reads.
 func (p *Pool) ReadFar(of Of, reads []HotRead) {
-	if h := p.move.hot; h != nil && h.saw(of, reads) {
+	if p.move.hot.saw(of, reads) {
 		p.move.nudge()
 	}
 }
 
 // copyHot makes the copies that wait.
 func (m *mover) copyHot(ctx context.Context) {
-	if m.hot == nil {
-		return
-	}
 	for ctx.Err() == nil {
 		some := m.hot.take()
 		if len(some) == 0 {

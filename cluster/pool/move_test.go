@@ -3,6 +3,7 @@ package pool_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -653,6 +654,42 @@ func TestHotCopies(t *testing.T) {
 		f.wantCopies([]int{0}, 0, span(20, 100)...)
 		if st := s.pool.Stat().Moves.Hot; st.Seen != 170 || st.Hot != 20 || st.Copied != 20 || st.Waiting != 0 {
 			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// TestSetMoves: extra copies begin and end with the setting, without a new start; what no
+// start would take is refused, and changes nothing.
+func TestSetMoves(t *testing.T) {
+	inFleet(t, 51, 2, 1, nil, func(f *fleet) {
+		f.nodes[1].put(0, span(0, 40)...)
+		s := f.nodes[0]
+		next := 0
+		for _, hot := range []int{0, 2, 1, 0, 3, 0, pool.HotReadsMax} {
+			f.must(s.pool.SetMoves(1<<20, hot))
+			for _, bad := range [][2]int64{{1 << 20, -1}, {1 << 20, pool.HotReadsMax + 1}, {0, 1}, {1<<40 + 1, 1}} {
+				if err := s.pool.SetMoves(bad[0], int(bad[1])); !errors.Is(err, pool.ErrOptions) {
+					t.Errorf("%v: %v", bad, err)
+				}
+			}
+			if s.pool.CopiesHot() != (hot > 0) {
+				t.Errorf("after %d reads, and it copies: %v", hot, s.pool.CopiesHot())
+			}
+			k := key(next)
+			ids, _ := s.spaces[0].IDs([]engine.Key{k})
+			for reads := 1; reads <= pool.HotReadsMax; reads++ {
+				s.pool.ReadFar(s.of(), []pool.HotRead{{ID: ids[0], Key: k, Depth: uint32(next)}})
+				time.Sleep(time.Second)
+				want := 0
+				if hot > 0 && reads >= hot {
+					want = 1
+				}
+				f.wantCopies([]int{0}, want, next)
+				if want == 1 {
+					break
+				}
+			}
+			next++
 		}
 	})
 }

@@ -15,29 +15,29 @@ import (
 
 // Pool is this node's part in a pool of nodes.
 type Pool struct {
-	ID              string   `toml:"id"`               // of the pool, the same on all its nodes; empty: this daemon is in no pool
-	Name            string   `toml:"name"`             // of this node, which no other node of the pool has; empty: the host's
-	Dir             string   `toml:"dir"`              // where the node keeps who it is and what was erased; empty: that of the first store with .pool behind it
-	Bind            string   `toml:"bind"`             // where data connections of other nodes are taken, host and port; without a host on all addresses
-	Advertise       string   `toml:"advertise"`        // where other nodes reach that, a host with or without a port; empty: the host of gossip_advertise and the port of bind
-	GossipBind      string   `toml:"gossip_bind"`      // where the nodes tell each other who is there, host and port, TCP and UDP; empty: the host of bind and the port behind its
-	GossipAdvertise string   `toml:"gossip_advertise"` // where other nodes reach that; empty: the address of this machine that fits
-	Seeds           []string `toml:"seeds"`            // gossip addresses of some nodes of the pool, or names that stand for them, with or without a port; of all nodes the same list will do
-	Keyring         string   `toml:"keyring"`          // a file with the keys of the gossip; without it everybody who reaches the port may join and listen
-	Profile         string   `toml:"profile"`          // how soon a node that is gone counts as failed: fast, default or slow
-	Zone            string   `toml:"zone"`             // where this node stands, such as a rack; copies go to different zones
-	TLSCert         string   `toml:"tls_cert"`         // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
-	TLSKey          string   `toml:"tls_key"`          // a file with its key
-	TLSCA           string   `toml:"tls_ca"`           // a file with the certificates that those of the nodes are signed by
-	TLSNames        bool     `toml:"tls_names"`        // a node's name must stand among the DNS names of its certificate; else any certificate of tls_ca will do for any node
-	Copies          int      `toml:"copies"`           // of each new block, on different nodes, 1 to 3
-	Placement       string   `toml:"placement"`        // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
-	MatchTime       Duration `toml:"match_time"`       // how long a match waits for other nodes
-	GetTime         Duration `toml:"get_time"`         // how long a block may take from another node, without a deadline of its own
-	PutTime         Duration `toml:"put_time"`         // how long a run may take to another node
-	DrainRate       Size     `toml:"drain_rate"`       // bytes a second that this node sends of its own accord: when it drains, and for lost copies
-	HotReads        int      `toml:"hot_reads"`        // after how many reads from other nodes a block gets a copy here, too; 0: never
-	Connections     int      `toml:"connections"`      // for blocks, to each other node, 1 to 4
+	ID              string   `toml:"id"`                      // of the pool, the same on all its nodes; empty: this daemon is in no pool
+	Name            string   `toml:"name"`                    // of this node, which no other node of the pool has; empty: the host's
+	Dir             string   `toml:"dir"`                     // where the node keeps who it is and what was erased; empty: that of the first store with .pool behind it
+	Bind            string   `toml:"bind"`                    // where data connections of other nodes are taken, host and port; without a host on all addresses
+	Advertise       string   `toml:"advertise"`               // where other nodes reach that, a host with or without a port; empty: the host of gossip_advertise and the port of bind
+	GossipBind      string   `toml:"gossip_bind"`             // where the nodes tell each other who is there, host and port, TCP and UDP; empty: the host of bind and the port behind its
+	GossipAdvertise string   `toml:"gossip_advertise"`        // where other nodes reach that; empty: the address of this machine that fits
+	Seeds           []string `toml:"seeds"`                   // gossip addresses of some nodes of the pool, or names that stand for them, with or without a port; of all nodes the same list will do
+	Keyring         string   `toml:"keyring"`                 // a file with the keys of the gossip; without it everybody who reaches the port may join and listen
+	Profile         string   `toml:"profile"`                 // how soon a node that is gone counts as failed: fast, default or slow
+	Zone            string   `toml:"zone"`                    // where this node stands, such as a rack; copies go to different zones
+	TLSCert         string   `toml:"tls_cert"`                // a file with this node's certificate, PEM; with it data connections are encrypted, and both sides show one
+	TLSKey          string   `toml:"tls_key"`                 // a file with its key
+	TLSCA           string   `toml:"tls_ca"`                  // a file with the certificates that those of the nodes are signed by
+	TLSNames        bool     `toml:"tls_names"`               // a node's name must stand among the DNS names of its certificate; else any certificate of tls_ca will do for any node
+	Copies          int      `toml:"copies"`                  // of each new block, on different nodes, 1 to 3
+	Placement       string   `toml:"placement"`               // of new blocks: run (the pool chooses a home for each run of them) or local (they stay on the node that they are put to)
+	MatchTime       Duration `toml:"match_time"`              // how long a match waits for other nodes
+	GetTime         Duration `toml:"get_time"`                // how long a block may take from another node, without a deadline of its own
+	PutTime         Duration `toml:"put_time"`                // how long a run may take to another node
+	DrainRate       Size     `toml:"drain_rate" reload:"yes"` // bytes a second that this node sends of its own accord: when it drains, and for lost copies
+	HotReads        int      `toml:"hot_reads" reload:"yes"`  // after how many reads from other nodes a block gets a copy here, too; 0: never
+	Connections     int      `toml:"connections"`             // for blocks, to each other node, 1 to 4
 
 	Transport        string   `toml:"transport"`          // how blocks come from other nodes: tcp, or rdma where both sides can, else tcp nevertheless (docs/rdma.md)
 	RDMAPorts        []string `toml:"rdma_ports"`         // RDMA devices, such as mlx5_0, or ports of theirs, such as mlx5_0:1, to use; empty: all that are up

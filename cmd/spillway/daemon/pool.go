@@ -121,12 +121,19 @@ func (p *inPool) refused() <-chan struct{} {
 	return p.gossip.Refused()
 }
 
-// reload reads the keyring again. Certificates are read by who uses them.
-func (p *inPool) reload() error {
+// reload takes over what may change, and reads the keyring again. Certificates are read by
+// who uses them.
+func (p *inPool) reload(c *config.Pool) error {
 	if p == nil {
 		return nil
 	}
-	return p.gossip.Keys().Reload()
+	if err := p.pool.SetMoves(int64(c.DrainRate), c.HotReads); err != nil {
+		return fmt.Errorf("pool.drain_rate and pool.hot_reads stay: %w", err)
+	}
+	if err := p.gossip.Keys().Reload(); err != nil {
+		return fmt.Errorf("the keyring cannot be taken over, the old keys stay: %w", err)
+	}
+	return nil
 }
 
 // leaving tells the others that this node stops: from then on they ask it for nothing.

@@ -228,3 +228,14 @@ func TestPoolKeys(t *testing.T) {
 		must(t, r.end())
 	}
 }
+
+// TestPoolReload: of [pool] the rates of moving change at once, all else waits for a restart.
+func TestPoolReload(t *testing.T) {
+	r := newPoolRig(t, "a", "")
+	r.start()
+	r.text = strings.Replace(r.text, "[pool]\n", "[pool]\ndrain_rate = \"5MiB\"\nhot_reads = 4\nconnections = 3\n", 1)
+	r.reload <- struct{}{}
+	r.says(`msg="needs a restart, ignored until then" keys=pool.connections`)
+	r.says(`changed="pool.drain_rate pool.hot_reads"`)
+	must(t, r.end())
+}

@@ -57,8 +57,8 @@ func (d *daemon) apply() error {
 	if err := d.configureView(); err != nil {
 		d.log.Error("the admin token cannot be read, the old one stays", "cause", err)
 	}
-	if err := d.pool.reload(); err != nil {
-		d.log.Error("the keyring cannot be taken over, the old keys stay", "cause", err)
+	if err := d.pool.reload(&d.config.Pool); err != nil {
+		d.log.Error("not all of the pool is taken over", "cause", err)
 	}
 	d.level.Set(level)
 	return nil
