@@ -265,10 +265,8 @@ func mount(t *testing.T, device, dir string) {
 	if err := syscall.Mount(device, dir, "ext4", 0, ""); err != nil {
 		t.Fatalf("mount of %s: %v", device, err)
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
+	t.Cleanup(func() { // the kernel closes the files of a ring a little after its process has ended
+		eventually(t, "unmounted "+dir, func() error { return syscall.Unmount(dir, 0) })
 	})
 }
 
