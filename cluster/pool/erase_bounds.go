@@ -90,8 +90,7 @@ func trues[K comparable](of map[K]bool) (n int) {
 // remember, and of those that follow on them it will not even be told. Its clock does not
 // cover them: who knows of them is not answered, and tells it again.
 func (e *eraser) giveUp(ctx context.Context, t *takingIn, full error) error {
-	e.counts.overfull.Add(1)
-	if e.full.CompareAndSwap(false, true) {
+	if e.counts.overfull.Add(1) == 1 {
 		e.p.o.Journal.Add(journal.Trouble, "", "others have erased more than this node can remember, and it gives up all its blocks as often as it is told: %v", full)
 	}
 	spaces := e.p.local.Spaces()
@@ -105,15 +104,16 @@ func (e *eraser) giveUp(ctx context.Context, t *takingIn, full error) error {
 	}
 	defer drop()
 	for _, space := range spaces {
+		count := &e.counts.cleared
 		if f := t.spaces[space.ID()]; f != nil && f.raise > space.Incarnation() {
-			err = space.Raise(f.raise)
+			count, err = &e.counts.raised, space.Raise(f.raise)
 		} else {
 			err = space.Clear()
 		}
 		if err != nil {
 			return fmt.Errorf("erase in namespace %q: %w", space.Descriptor().Name, err)
 		}
-		e.counts.cleared.Add(1)
+		count.Add(1)
 	}
 	return full
 }

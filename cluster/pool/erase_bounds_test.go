@@ -71,10 +71,15 @@ func (l *teller) tell(floors []int, pairs []told) error {
 		m.Groups = append(m.Groups, *g)
 	}
 	slices.SortFunc(m.Groups, func(a, b peer.Group) int { return slices.Compare(a.Origin[:], b.Origin[:]) })
-	_, err := l.link.Call(context.Background(), peer.KindDelete, peer.AppendMerge(nil, &m))
+	err := l.say(&m)
 	if err != nil {
 		l.seq = before
 	}
+	return err
+}
+
+func (l *teller) say(m *peer.Merge) error {
+	_, err := l.link.Call(context.Background(), peer.KindDelete, peer.AppendMerge(nil, m))
 	return err
 }
 
@@ -171,4 +176,27 @@ func TestRememberedIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRaisedWithoutRoom: a drop among what cannot be remembered takes its namespace to the new
+// incarnation all the same, and is counted as a drop that was learned.
+func TestRaisedWithoutRoom(t *testing.T) {
+	onGrounds(t, 22, 1, 64, func(t *testing.T, g *grounds) {
+		g.everywhere(1)
+		teller, site := tellerOf(g, 0), g.sites[0].running()
+		var all []int
+		for i := range pool.RememberedMax[0] - site.pool.Remembered()[0] {
+			all = append(all, i)
+		}
+		if err := teller.tell(all, nil); err != nil || !g.has(1)[0] {
+			t.Fatal(err, g.has(1))
+		}
+		m := peer.Merge{Floors: []peer.Floor{{Namespace: site.shelf.id, Incarnation: 2}}}
+		if err := teller.say(&m); err == nil || !strings.Contains(err.Error(), pool.ErrErasures.Error()) {
+			t.Errorf("one namespace more: %v", err)
+		}
+		if st := g.stat(0); st.Overfull != 1 || st.Raised != 1 || st.Cleared != 0 || site.Incarnation() != 2 || g.has(1)[0] {
+			t.Errorf("incarnation %d, has it %v: %+v", site.Incarnation(), g.has(1), st)
+		}
+	})
 }

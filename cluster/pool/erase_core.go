@@ -38,7 +38,6 @@ type eraser struct {
 	told   atomic.Uint64 // this node's own erasures up to here have been told to the others, as far as they could be
 	open   atomic.Bool   // peers are answered
 	leaves atomic.Bool   // the node says that it leaves
-	full   atomic.Bool   // it was told of more than it can remember
 	opened chan struct{}
 	merged chan struct{} // has something in it when mates have changed
 	counts eraseCounters
