@@ -31,8 +31,7 @@ type guest struct {
 	s      *serving
 	number uint64
 	peer   transport.Hello
-	of     *peer // counters; with s.enter
-	known  bool  // the peer is one that this node has dialled; with s.enter
+	of     *peer // with s.enter
 	lines  int
 	rails  []*sender   // as the caller has them; nil: none. They stay as they are once it is ready
 	ready  atomic.Bool // it can be found

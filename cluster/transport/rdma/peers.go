@@ -15,10 +15,10 @@ import (
 type peer struct {
 	counters
 	rails atomic.Int64 // of sessions that this node fetches over
+	known atomic.Bool  // this node has dialled it: who is above does so with all members of a pool
 
 	// Guarded by the Transport's mu.
 	users int    // links, and sessions that the node has made
-	known bool   // this node has dialled it: who is above does so with all members of a pool
 	left  uint64 // when the last user has left: a number that grows
 
 	mu    sync.Mutex
@@ -60,7 +60,9 @@ func (t *Transport) enter(id member.ID, dialled bool) *peer {
 		t.peers[id] = p
 	}
 	p.users++
-	p.known = p.known || dialled
+	if dialled {
+		p.known.Store(true)
+	}
 	return p
 }
 
@@ -83,7 +85,8 @@ func (t *Transport) leave(p *peer) {
 			continue
 		}
 		idle++
-		if oldest == nil || !q.known && oldest.known || q.known == oldest.known && q.left < oldest.left {
+		known := q.known.Load()
+		if oldest == nil || !known && oldest.known.Load() || known == oldest.known.Load() && q.left < oldest.left {
 			first, oldest = id, q
 		}
 	}
@@ -97,7 +100,7 @@ func (t *Transport) knows(id member.ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peers[id]
-	return p != nil && p.known
+	return p != nil && p.known.Load()
 }
 
 // becomes notes what is so now; true: that is news for the log. A peer that is down once more

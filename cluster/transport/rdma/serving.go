@@ -90,9 +90,8 @@ func (s *serving) enter(g *guest) error {
 	if s.closed {
 		return &transport.RemoteError{Code: transport.CodeClosing, Text: "the node stops"}
 	}
-	g.known = s.t.knows(g.peer.Node)
 	n, strangers := s.countLocked(g.peer.Node)
-	if n >= peerGuestsMax || len(s.guests) >= guestsMax || !g.known && strangers >= strangersMax {
+	if n >= peerGuestsMax || len(s.guests) >= guestsMax || strangers >= strangersMax && !s.t.knows(g.peer.Node) {
 		return &transport.RemoteError{Code: transport.CodeBusy,
 			Text: fmt.Sprintf("%d RDMA sessions of this peer, %d in all, %d of nodes that this one has not dialled", n, len(s.guests), strangers)}
 	}
@@ -110,7 +109,7 @@ func (s *serving) enter(g *guest) error {
 func (s *serving) waitLocked(g *guest) {
 	s.waiting = append(slices.DeleteFunc(s.waiting, func(g *guest) bool { return !g.waits() }), g)
 	if len(s.waiting) > waitingMax {
-		i := max(0, slices.IndexFunc(s.waiting, func(g *guest) bool { return !g.known }))
+		i := max(0, slices.IndexFunc(s.waiting, func(g *guest) bool { return !g.of.known.Load() }))
 		s.waiting[i].fail(errNotHeld)
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	}
@@ -122,7 +121,7 @@ func (s *serving) countLocked(peer member.ID) (of, strangers int) {
 		if g.peer.Node == peer {
 			of++
 		}
-		if !g.known {
+		if !g.of.known.Load() {
 			strangers++
 		}
 	}

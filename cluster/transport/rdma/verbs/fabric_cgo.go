@@ -40,9 +40,10 @@ type machine struct {
 	library *C.struct_sv_library // nil: not loaded
 }
 
-// untruths are variables of the environment that have the library pass over an error of the
-// kernel when an object is destroyed. Destroy would be no fence.
-var untruths = [...]string{"RDMAV_ALLOW_DISASSOC_DESTROY", "MLX4_DEVICE_FATAL_CLEANUP"}
+// untruths are variables of the environment that have the library, or the vendor's own build of
+// its plug-ins, pass over an error of the kernel when an object is destroyed. Destroy would be
+// no fence.
+var untruths = [...]string{"RDMAV_ALLOW_DISASSOC_DESTROY", "MLX4_DEVICE_FATAL_CLEANUP", "MLX5_DEVICE_FATAL_CLEANUP"}
 
 // load finds the library. It is never unloaded: its plug-ins do not expect that.
 func (m *machine) load() (*C.struct_sv_library, error) {
