@@ -38,33 +38,39 @@ func hasKey(text []byte) bool {
 	return false
 }
 
-// certificate is this node's, and the authorities that those of all nodes are signed by.
-func (p *Pool) certificate() (*x509.Certificate, *x509.CertPool, error) {
+// certificate is this node's, and how the others judge it.
+func (p *Pool) certificate() (leaf *x509.Certificate, o x509.VerifyOptions, err error) {
 	pair, err := tls.LoadX509KeyPair(p.TLSCert, p.TLSKey)
 	if err != nil {
-		return nil, nil, &Error{Text: fmt.Sprintf("pool.tls_cert %s with pool.tls_key %s: %v", p.TLSCert, p.TLSKey, err)}
+		return nil, o, &Error{Text: fmt.Sprintf("pool.tls_cert %s with pool.tls_key %s: %v", p.TLSCert, p.TLSKey, err)}
 	}
 	text, err := readFile(p.TLSCA)
 	if err != nil {
-		return nil, nil, &Error{Text: fmt.Sprintf("pool.tls_ca: %v", err)}
+		return nil, o, &Error{Text: fmt.Sprintf("pool.tls_ca: %v", err)}
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, nil, &Error{File: p.TLSCA, Text: "pool.tls_ca: no certificate in PEM in the file"}
+	o.Roots, o.Intermediates = x509.NewCertPool(), x509.NewCertPool()
+	if !o.Roots.AppendCertsFromPEM(text) {
+		return nil, o, &Error{File: p.TLSCA, Text: "pool.tls_ca: no certificate in PEM in the file"}
 	}
-	return pair.Leaf, roots, nil
+	for _, der := range pair.Certificate[1:] {
+		between, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, o, &Error{File: p.TLSCert, Text: fmt.Sprintf("pool.tls_cert: a certificate behind the first: %v", err)}
+		}
+		o.Intermediates.AddCert(between)
+	}
+	if p.TLSNames {
+		o.DNSName, _ = p.NodeName() // checked
+	}
+	return pair.Leaf, o, nil
 }
 
 // explainCertificate says until when this node's certificate is good, or why the others
 // would refuse it.
 func (p *Pool) explainCertificate() string {
-	leaf, roots, err := p.certificate()
+	leaf, o, err := p.certificate()
 	if err != nil {
 		return err.Error()
-	}
-	o := x509.VerifyOptions{Roots: roots}
-	if p.TLSNames {
-		o.DNSName, _ = p.NodeName() // checked
 	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		o.KeyUsages = []x509.ExtKeyUsage{use}

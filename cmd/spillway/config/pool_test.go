@@ -133,11 +133,16 @@ func TestPoolExplained(t *testing.T) {
 	}
 }
 
-// certificates writes an authority and a certificate signed by it, for so many days.
+// certificates writes an authority and a certificate, for so many days, signed by one between
+// the two.
 func certificates(t *testing.T, dir string, days int, uses ...x509.ExtKeyUsage) {
 	t.Helper()
-	put := func(name, kind string, der []byte) {
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+	put := func(name, kind string, ders ...[]byte) {
+		var text []byte
+		for _, der := range ders {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})...)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,9 +165,12 @@ func certificates(t *testing.T, dir string, days int, uses ...x509.ExtKeyUsage) 
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	caKey, der := make(ca, ca, nil)
 	put("ca", "CERTIFICATE", der)
+	between := *ca
+	between.SerialNumber, between.Subject = big.NewInt(3), pkix.Name{CommonName: "between"}
+	betweenKey, betweenDER := make(&between, ca, caKey)
 	key, der := make(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "node-a"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(0, 0, days),
-		DNSNames: []string{"a.cluster", "b"}, ExtKeyUsage: uses}, ca, caKey)
-	put("cert", "CERTIFICATE", der)
+		DNSNames: []string{"a.cluster", "b"}, ExtKeyUsage: uses}, &between, betweenKey)
+	put("cert", "CERTIFICATE", der, betweenDER)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
