@@ -123,8 +123,13 @@ func (m *Machine) boot(ctx context.Context) error {
 	}
 }
 
-// lost is ErrGone with what is known of it.
+// lost is ErrGone with what is known of it, when the machine's end has been noticed: in a
+// moment qemu has ended, and all of its console is there.
 func (m *Machine) lost() error {
+	select {
+	case <-m.gone:
+	case <-time.After(endTime):
+	}
 	console := m.console.String()
 	if strings.Contains(console, hungText) {
 		return fmt.Errorf("%w: %w\n%s", ErrGone, ErrHung, console)
@@ -151,14 +156,11 @@ func (m *Machine) hear() {
 			p.take(r)
 		}
 	}
-	select {
-	case <-m.gone: // and all of its console is there
-	case <-time.After(endTime):
-	}
+	lost := m.lost()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.processes {
-		p.lost()
+		p.lost(lost)
 	}
 	m.processes = nil
 }

@@ -109,10 +109,10 @@ func (p *Process) end(err error) {
 	}
 }
 
-func (p *Process) lost() {
+func (p *Process) lost(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.end(p.m.lost())
+	p.end(err)
 }
 
 // Wait waits for the end of the process, or of ctx. The result has the output so far in any
