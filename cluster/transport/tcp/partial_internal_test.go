@@ -17,6 +17,29 @@ type partialPeer struct {
 	*testing.T
 	g    *guest
 	sent map[uint64]*sentPart
+	slow time.Duration // that a chunk takes to come
+}
+
+// served counts the calls that it answers.
+type served struct {
+	answering
+	calls *int
+}
+
+func (s served) Call(ctx context.Context, from transport.Hello, kind transport.Kind, body []byte) ([]byte, error) {
+	*s.calls++
+	return s.answering.Call(ctx, from, kind, body)
+}
+
+// slowly is a connection that takes its time.
+type slowly struct {
+	scripted
+	by time.Duration
+}
+
+func (s *slowly) Read(b []byte) (int, error) {
+	time.Sleep(s.by)
+	return s.scripted.Read(b)
 }
 
 // sentPart is a request of which a part is sent.
@@ -30,7 +53,7 @@ func newPartialPeer(t *testing.T, inFlightBytes int64) *partialPeer {
 	n.o.InFlightBytes = inFlightBytes
 	n.o.setDefaults()
 	n.ctx, n.cancel = context.WithCancel(t.Context())
-	return &partialPeer{t, newGuest(n, sampleHello, 1), map[uint64]*sentPart{}}
+	return &partialPeer{T: t, g: newGuest(n, sampleHello, 1), sent: map[uint64]*sentPart{}}
 }
 
 // begin is a request of so many bytes.
@@ -51,7 +74,8 @@ func (p *partialPeer) more(call uint64) {
 	p.Helper()
 	s := p.sent[call]
 	s.h.Length = min(s.h.Total-s.h.Offset, chunkBytes)
-	f := &conn{s: p.g.session, in: newInput(&scripted{frames: s.body[s.h.Offset : s.h.Offset+s.h.Length]}, nil, 0)}
+	socket := &slowly{scripted{frames: s.body[s.h.Offset : s.h.Offset+s.h.Length]}, p.slow}
+	f := &conn{s: p.g.session, in: newInput(socket, nil, 0)}
 	if err := p.g.hear(f, &s.h); err != nil {
 		p.Fatalf("chunk at %d of %d: %v", s.h.Offset, s.h.Total, err)
 	}
@@ -136,14 +160,16 @@ func TestPartialRequests(t *testing.T) {
 }
 
 // TestPartialInTime: a request that comes slowly is served up to its time, and what comes
-// of it later is dropped.
+// of it later is dropped, also if it had begun to come before.
 func TestPartialInTime(t *testing.T) {
-	for _, late := range []time.Duration{-1, 1} {
+	for _, c := range []struct{ late, slow time.Duration }{{-2, 0}, {-2, 1}, {-1, 2}, {1, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPartialPeer(t, 0)
+			p, late, calls := newPartialPeer(t, 0), c.late+c.slow, 0
+			p.g.handler = served{calls: &calls}
 			p.begin(1, typeCall, 2*chunkBytes)
 			p.more(1)
-			time.Sleep(p.g.t.o.RequestTime + late)
+			time.Sleep(p.g.t.o.RequestTime + c.late)
+			p.slow = c.slow
 			p.more(1)
 			synctest.Wait()
 			p.g.calls.mu.Lock()
@@ -151,6 +177,9 @@ func TestPartialInTime(t *testing.T) {
 			items := p.g.calls.lanes[1].items
 			if refused := items[0].h.Type == typeError; len(items) != 1 || refused != (late > 0) || refused && transport.Code(items[0].h.Code) != transport.CodeBusy {
 				t.Errorf("%v behind its time: %d answers, the first of type %#x with code %d", late, len(items), items[0].h.Type, items[0].h.Code)
+			}
+			if (calls > 0) != (late < 0) {
+				t.Errorf("%v behind its time it is served %d times", late, calls)
 			}
 			p.g.t.cancel()
 		})
