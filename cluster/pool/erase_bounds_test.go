@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,17 +179,22 @@ func TestRememberedIsBounded(t *testing.T) {
 	}
 }
 
+// fill tells of as many floors as there is room for.
+func (l *teller) fill(p *process) error {
+	var all []int
+	for i := range pool.RememberedMax[0] - p.pool.Remembered()[0] {
+		all = append(all, i)
+	}
+	return l.tell(all, nil)
+}
+
 // TestRaisedWithoutRoom: a drop among what cannot be remembered takes its namespace to the new
 // incarnation all the same, and is counted as a drop that was learned.
 func TestRaisedWithoutRoom(t *testing.T) {
 	onGrounds(t, 22, 1, 64, func(t *testing.T, g *grounds) {
 		g.everywhere(1)
 		teller, site := tellerOf(g, 0), g.sites[0].running()
-		var all []int
-		for i := range pool.RememberedMax[0] - site.pool.Remembered()[0] {
-			all = append(all, i)
-		}
-		if err := teller.tell(all, nil); err != nil || !g.has(1)[0] {
+		if err := teller.fill(site); err != nil || !g.has(1)[0] {
 			t.Fatal(err, g.has(1))
 		}
 		m := peer.Merge{Floors: []peer.Floor{{Namespace: site.shelf.id, Incarnation: 2}}}
@@ -197,6 +203,34 @@ func TestRaisedWithoutRoom(t *testing.T) {
 		}
 		if st := g.stat(0); st.Overfull != 1 || st.Raised != 1 || st.Cleared != 0 || site.Incarnation() != 2 || g.has(1)[0] {
 			t.Errorf("incarnation %d, has it %v: %+v", site.Incarnation(), g.has(1), st)
+		}
+	})
+}
+
+// TestArrivesWithoutRoom: a copy that is being written while a node gives up all its blocks
+// is given up, too.
+func TestArrivesWithoutRoom(t *testing.T) {
+	onGrounds(t, 23, 2, 64, func(t *testing.T, g *grounds) {
+		g.everywhere(1)
+		teller, site := tellerOf(g, 0), g.sites[0].running()
+		if err := teller.fill(site); err != nil {
+			t.Fatal(err)
+		}
+		if err := site.Delete(g.sites[0].ids(1)); err != nil || g.has(1)[0] {
+			t.Fatal(err, g.has(1))
+		}
+		began := make(chan struct{})
+		site.arrived = func(*pool.Arrival) {
+			close(began)
+			time.Sleep(100 * time.Millisecond)
+		}
+		var carried sync.WaitGroup
+		carried.Go(func() { g.carry(1, 0, 1) })
+		<-began
+		err := teller.tell([]int{pool.RememberedMax[0]}, nil)
+		carried.Wait()
+		if err == nil || g.carried != 1 || g.has(1)[0] {
+			t.Errorf("told more than there is room for: %v; %d arrived, has it %v", err, g.carried, g.has(1))
 		}
 	})
 }
