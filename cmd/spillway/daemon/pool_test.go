@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/spillway-kv/spillway/cmd/spillway/admin"
+	"github.com/spillway-kv/spillway/cmd/spillway/config"
 )
 
 // poolRig is a daemon of a pool within this process.
@@ -238,4 +240,19 @@ func TestPoolReload(t *testing.T) {
 	r.says(`msg="needs a restart, ignored until then" keys=pool.connections`)
 	r.says(`changed="pool.drain_rate pool.hot_reads"`)
 	must(t, r.end())
+
+	text := fmt.Sprintf("[[store]]\ndir = %q\n[pool]\nid = \"p\"\nbind = \"127.0.0.1:0\"\n", r.dir+"/other")
+	begins, err := config.Parse("c.toml", []byte(text))
+	must(t, err)
+	d := &daemon{config: begins, log: slog.New(slog.DiscardHandler), view: admin.NewView("")}
+	must(t, d.openPool())
+	for _, hot := range []int{0, 3, 0} { // what changes is what the pool has
+		next := begins.Pool
+		next.HotReads = hot
+		must(t, d.pool.reload(&next))
+		if d.pool.pool.CopiesHot() != (hot > 0) {
+			t.Errorf("hot_reads is %d, and it copies: %v", hot, d.pool.pool.CopiesHot())
+		}
+	}
+	must(t, d.pool.abandon())
 }
