@@ -3,9 +3,12 @@ package pool
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // TestPutQueueBounds: what is admitted is bounded in bytes, and in time once a rate is
@@ -95,5 +98,44 @@ func TestPutMemory(t *testing.T) {
 			t.Fatalf("%d bytes of %d for %d", len(memory), cap(memory), n)
 		}
 		free()
+	}
+}
+
+// TestCountedMemory: of memory for arriving blocks no more is out than its bound, as it is
+// in truth; a block as large as the bound fits; and what is given back is there again.
+func TestCountedMemory(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 5))
+	const most = 1 << 20
+	bound := semaphore.NewWeighted(most)
+	type out struct {
+		bytes int
+		free  func()
+	}
+	var all []out
+	sum, refused := 0, 0
+	for range 10_000 {
+		n := 1 + rng.IntN(most/4)
+		_, takes := putClass(n)
+		memory, free := countedMemory(bound, n)
+		if (memory == nil) != (sum+takes > most) {
+			t.Fatalf("%d bytes beside %d of %d: refused %v", takes, sum, most, memory == nil)
+		}
+		if memory == nil {
+			refused++
+		} else {
+			all, sum = append(all, out{cap(memory), free}), sum+cap(memory)
+		}
+		for len(all) > 0 && rng.IntN(3) == 0 {
+			i := rng.IntN(len(all))
+			all[i].free()
+			sum -= all[i].bytes
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	for _, one := range all {
+		one.free()
+	}
+	if memory, _ := countedMemory(bound, most); len(memory) != most || refused == 0 {
+		t.Errorf("%d bytes of all, %d were refused", len(memory), refused)
 	}
 }

@@ -3,6 +3,8 @@ package pool
 import (
 	"math/bits"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // putMemories are memory for arriving blocks, used again by Puts of about the same size.
@@ -26,4 +28,17 @@ func putMemory(nBytes int) (memory []byte, free func()) {
 		kept = &made
 	}
 	return (*kept)[:nBytes], func() { putMemories[class].Put(kept) }
+}
+
+// countedMemory is putMemory of which no more is out than bound has bytes; nil: there is none.
+func countedMemory(bound *semaphore.Weighted, nBytes int) (memory []byte, free func()) {
+	_, takes := putClass(nBytes)
+	if !bound.TryAcquire(int64(takes)) {
+		return nil, nil
+	}
+	memory, give := putMemory(nBytes)
+	return memory, func() {
+		give()
+		bound.Release(int64(takes))
+	}
 }

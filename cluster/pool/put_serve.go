@@ -101,14 +101,11 @@ func (p *Pool) servePut() {
 				return nil, fmt.Errorf("%w: block %d has %d bytes, want %d", peer.ErrMalformed, i, n, blockBytes)
 			}
 		}
-		nBytes := len(m.Items) * blockBytes
-		_, takes := putClass(nBytes)
-		if !p.arrivals.TryAcquire(int64(takes)) {
+		memory, free := countedMemory(p.arrivals, len(m.Items)*blockBytes)
+		if memory == nil {
 			p.puts.takenBusy.Add(uint64(len(m.Items)))
 			return nil, &transport.RemoteError{Code: transport.CodeBusy, Text: "too many blocks arrive"}
 		}
-		defer p.arrivals.Release(int64(takes))
-		memory, free := putMemory(nBytes)
 		defer free()
 		a := &arriving{pool: p, space: space, message: &m, taken: make([]peer.Taken, len(m.Items))}
 		if err := a.receive(in, memory, blockBytes); err != nil {
