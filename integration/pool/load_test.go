@@ -20,7 +20,8 @@ const (
 // chain is blocks that are put together, once, and perhaps deleted.
 type chain struct {
 	number   int
-	deleting atomic.Bool // nobody puts it any more
+	isPut    atomic.Bool // its put has ended: what is put beside a deletion may come behind it
+	deleting atomic.Bool
 	// erasedAt are the nodes that know that it is deleted, a bit each.
 	erasedAt atomic.Uint64
 }
@@ -152,7 +153,7 @@ func (w *worker) step() {
 			w.get(c, 500*time.Millisecond)
 		}
 	default:
-		if c := w.l.any(w.rng); c != nil {
+		if c := w.l.any(w.rng); c != nil && c.isPut.Load() {
 			w.delete(c)
 		}
 	}
@@ -171,6 +172,7 @@ func (w *worker) put(c *chain) {
 		}
 	}
 	<-j.Released()
+	c.isPut.Store(true)
 }
 
 // get reads a chain and proves what it got; it returns the blocks that were hits.
