@@ -53,7 +53,7 @@ test-python: build ## the Python client and its tier against recorded signatures
 
 test-vm: ## RDMA on real verbs, and a drive that goes bad, in a virtual machine: minutes; says what is missing for it
 	@.ci/vm
-	$(GO) test -count=1 -v $(if $(SPILLWAY_LONG),-timeout 2h,-timeout 40m -run 'TestMachine$$') ./integration/vm
+	$(GO) test -count=1 -v $(if $(SPILLWAY_LONG),-timeout 2h,-timeout 60m -run 'TestMachine$$') ./integration/vm
 
 # What needs no device of the build with verbs; the rest is test-vm's.
 test-verbs: ## the build with RDMA: vet, and its tests that need no device; says what is missing for it

@@ -73,10 +73,19 @@ func (k kit) drive(t *testing.T, name string) string {
 // boot starts a machine, which ends with the test.
 func (k kit) boot(t *testing.T, o Options) *Machine {
 	t.Helper()
+	m, err := k.tryBoot(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (k kit) tryBoot(t *testing.T, o Options) (*Machine, error) {
+	t.Helper()
 	began := time.Now()
 	m, err := Boot(t.Context(), k.image, o)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
@@ -84,7 +93,7 @@ func (k kit) boot(t *testing.T, o Options) *Machine {
 		}
 	})
 	t.Logf("up in %v", time.Since(began).Round(100*time.Millisecond))
-	return m
+	return m, nil
 }
 
 // guestTest is a test that runs in a machine.
@@ -133,7 +142,11 @@ func (g *ground) run(test guestTest) (output string) {
 		for errors.Is(err, ErrHung) && g.hangs < mostHangs {
 			g.hangs++
 			t.Logf("once more, in a new machine: %v", err)
-			g.machine = g.kit.boot(g.t, g.options)
+			m, bootErr := g.kit.tryBoot(g.t, g.options) // the machine outlives this test
+			if bootErr != nil {
+				t.Fatal(bootErr)
+			}
+			g.machine = m
 			r, err = g.try(t, test)
 		}
 		output = r.Output
