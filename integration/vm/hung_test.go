@@ -2,6 +2,8 @@ package vm
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,4 +34,41 @@ func TestHung(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hangs is a program that has its machine end as one ends whose kernel hangs, and does better
+// in the next machine: a drive remembers.
+const hangs = `#!/bin/sh
+if [ "$(head -c 5 /dev/nvme0n1)" = again ]; then
+	echo this time it does not
+	exit
+fi
+echo again >/dev/nvme0n1
+sync
+echo "<0>Kernel panic - not syncing: softlockup: hung tasks" >/dev/kmsg
+echo c >/proc/sysrq-trigger
+sleep 100
+`
+
+// TestRunsAgain: what runs in a machine that hangs runs again in another one.
+func TestRunsAgain(t *testing.T) {
+	k := newKit(t, nil, "verbs")
+	script := filepath.Join(k.dir, "hangs")
+	if err := os.WriteFile(script, []byte(hangs), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if k.image, err = NewImage(k.dir, Files{"/hangs": script}); err != nil {
+		t.Fatal(err)
+	}
+	drive := filepath.Join(k.dir, "drive")
+	if err := NewDrive(drive, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	g := k.ground(t, Options{Drives: []Drive{{Path: drive}}})
+	output := g.run(guestTest{"/hangs", "", 2 * time.Minute})
+	if g.hangs != 1 || output != "this time it does not\n" {
+		t.Errorf("%d hangs, then %q", g.hangs, output)
+	}
+	g.end()
 }
