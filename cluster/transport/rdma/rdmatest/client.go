@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spillway-kv/spillway/cluster/transport"
-
 	"github.com/spillway-kv/spillway/cluster/transport/transporttest"
 )
 
